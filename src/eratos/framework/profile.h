@@ -1,0 +1,130 @@
+// What a training framework does differently, as data: which kernels it fuses, what it keeps for
+// the backward pass, how it holds gradients, what it hides, and what its host costs.
+//
+// No room asks for a framework's *name*; layers and passes ask for these fields. The instances
+// are the files in data/frameworks, each number with its source.
+//
+// Letters: T tokens of a rank's micro-batch, V vocabulary on this rank.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "eratos/base/dtype.h"
+#include "eratos/base/units.h"
+
+namespace eratos::framework {
+
+// How the kernels of a layer are cut, which decides what autograd keeps.
+struct Fusions {
+  bool norm = true;        // one kernel; keeps its input and one statistic a token
+  bool activation = true;  // one kernel; keeps its input only (besides what the next GEMM keeps)
+  bool rotary = true;      // in place or fused; keeps nothing but the (constant) tables
+  bool softmax = true;     // only for unfused attention: scale, mask and softmax in one kernel
+  bool residual = true;    // bias, dropout and add in one kernel
+  bool qkv = true;         // one GEMM for Q, K and V
+  bool gate_up = true;     // one GEMM for gate and up
+  bool router = false;     // top-k, softmax and permutation map in fused kernels
+  bool permute = false;    // permutation as one kernel instead of index_select / sort / scatter
+};
+
+// What is kept beyond the minimum that backward needs.
+struct SavedSets {
+  bool norm_statistics_mean = false;  // LayerNorm keeps a mean as well
+  bool moe_probs_in_activation = true;  // router weights multiply the expert activation, so the
+                                        // expert output need not be kept
+  // Column-parallel linears under sequence parallelism keep the gathered input (all T tokens)
+  // instead of gathering again in backward.
+  bool gathered_input = false;
+  // Copies that rotary embedding makes of Q and K and that attention then keeps.
+  double rotary_copies = 0;
+  // Extra bytes a token and hidden element kept per layer that no named tensor explains; with
+  // its source in the profile's file, 0 for most.
+  double unexplained_bytes_per_hidden = 0;
+};
+
+// The loss and the logits before it.
+struct LossBuffers {
+  bool fused_by_default = true;
+  // Bytes a logit live at the worst moment of the loss, gradient included, in all buffers
+  // together, when unfused / fused.
+  double unfused_bytes_per_logit = 0;
+  double fused_bytes_per_logit = 0;
+  // Traffic in bytes a logit, all passes together.
+  double unfused_traffic_per_logit = 0;
+  double fused_traffic_per_logit = 0;
+};
+
+// Gradients, parameters, optimizer.
+struct StateRules {
+  DType gradient = DType::fp32;      // held between micro-batches (main gradients)
+  bool wgrad_fused_accumulation = true;  // GEMM adds into the main gradient: no transient
+  bool contiguous_gradient_buffer = true;  // allocated once, whole, for the job's life
+  bool master_weights = true;        // fp32 copy beside 16-bit parameters
+  bool gradient_reduce_fp32 = true;
+  // Temporary bytes per owned parameter during the optimizer step (unfused updates).
+  double step_bytes_per_parameter = 0;
+  // ZeRO-3: unsharded units alive at once (the one computing and those prefetched).
+  double gathered_units = 2;
+  // Parameters gathered in this format.
+  DType gather_dtype = DType::bf16;
+};
+
+// What is held outside the caching allocator's live tensors.
+struct MemoryOverheads {
+  Bytes context;               // CUDA/HIP context, libraries, modules
+  Bytes communicator;          // one communicator's buffers and scratch
+  Bytes allocator_rounding;    // granularity of one block
+  double reserve_fraction = 0; // reserved beyond allocated: fragmentation and caches
+  Bytes workspace;             // GEMM workspaces and the like, inside the allocator
+};
+
+// The host as a stream of its own.
+struct HostCosts {
+  Seconds per_kernel;          // enqueue of one eager kernel
+  Seconds per_layer;           // fixed cost of a layer and pass, beyond its kernels
+  Seconds per_layer_tp_across_nodes;  // added per layer and tp rank when pp and tp cross nodes
+  Seconds per_micro_batch;     // per stage and pass
+  Seconds per_step;
+  double moe_extra_kernels = 0;  // launches of an eager MoE layer beyond the program's own
+  // Device and host combine as t = (g^n + q^n)^(1/n).
+  double overlap_exponent = 6;
+};
+
+// What share of communication the framework can run beside compute, and what that costs.
+struct OverlapRules {
+  double tp_share = 0;         // of tensor-parallel traffic, when the job turns it on
+  double dp_share = 0;         // of gradient and parameter traffic
+  double fsdp_share = 0;       // of ZeRO-3 gathers and scatters
+  double ep_share = 0;         // of all-to-all, when on
+  double pp_exposed = 0;       // share of send/receive that is not hidden
+  double contention = 0;       // compute lost per second of hidden communication
+};
+
+// Efficiency inside a training step against the isolated kernel.
+struct KernelFactors {
+  double matrix = 1;           // multiplies the part's in-training matrix rate
+  double attention = 1;
+  double memory_bound = 1;
+  double collective = 1;       // multiplies link rates
+  double network_decay = 0;    // x in eta * (2 / nodes)^x for groups across nodes
+};
+
+struct FrameworkProfile {
+  std::string name;        // "megatron"
+  std::string generation;  // "2026.06"
+  std::vector<std::string> aliases;
+  Fusions fusions;
+  SavedSets saved;
+  LossBuffers loss;
+  StateRules state;
+  MemoryOverheads memory;
+  HostCosts host;
+  OverlapRules overlap;
+  KernelFactors kernel;
+  int vocab_divisible_by = 1;  // vocabulary padded to a multiple of this times tp
+  std::string attention_kernel = "flash2";  // row family in the calibration's attention table
+  std::string source;
+};
+
+}  // namespace eratos::framework

@@ -1,0 +1,79 @@
+#include "eratos/hardware/cluster.h"
+
+#include <algorithm>
+
+namespace eratos::hardware {
+
+namespace {
+
+// One-hop latencies. Source: NVIDIA/nccl@5067397 src/graph/tuning.cc hardware latencies: NVLink
+// ring Simple 3.4 us and network ring Simple 14 us a hop; xGMI 2.1 us in ROCm/rccl@0cbce2a.
+constexpr double kNvlinkHopS = 3.4e-6;
+constexpr double kXgmiHopS = 2.1e-6;
+constexpr double kPcieHopS = 5.7e-6;
+constexpr double kNetworkHopS = 14e-6;
+
+NetworkLevel scale_up_level(const AcceleratorSpec& part, int gpus) {
+  NetworkLevel level;
+  level.gpus = gpus;
+  level.bandwidth = part.scale_up.bandwidth;
+  level.topology = part.scale_up.topology;
+  if (part.scale_up.topology == Topology::pcie) {
+    level.kind = LinkKind::pcie;
+    level.latency = Seconds{kPcieHopS};
+  } else if (part.vendor == "amd") {
+    level.kind = LinkKind::xgmi;
+    level.latency = Seconds{kXgmiHopS};
+  } else if (part.scale_up.topology == Topology::torus) {
+    level.kind = LinkKind::torus;
+    level.latency = Seconds{kNvlinkHopS};
+  } else {
+    level.kind = LinkKind::nvlink;
+    level.latency = Seconds{kNvlinkHopS};
+    // In-switch reduction exists from Hopper's NVSwitch on.
+    // Source: NVIDIA/nccl@5067397 src/graph/tuning.cc (NVLS enabled from compute capability 9.0).
+    level.in_switch_reduction = part.scale_up.topology == Topology::fabric_switch &&
+                                part.architecture.compare(0, 2, "sm") == 0 &&
+                                part.architecture >= "sm90" && part.architecture.size() == 4;
+    if (part.architecture.size() > 4 && part.architecture.compare(0, 3, "sm1") == 0) {
+      level.in_switch_reduction = part.scale_up.topology == Topology::fabric_switch;
+    }
+  }
+  return level;
+}
+
+}  // namespace
+
+ClusterSpec derive_cluster(const AcceleratorSpec& part, int nodes, int gpus_per_node) {
+  ClusterSpec cluster;
+  cluster.name = part.name + "-" + std::to_string(nodes) + "x" + std::to_string(gpus_per_node);
+  cluster.accelerator = part;
+  cluster.nodes = nodes;
+  cluster.gpus_per_node = gpus_per_node;
+  cluster.source = "derived from the accelerator's own file";
+  const int total = nodes * gpus_per_node;
+  const int domain = part.scale_up.domain_gpus > part.gpus_per_node
+                         ? std::min(part.scale_up.domain_gpus, total)
+                         : std::min(part.scale_up.domain_gpus, gpus_per_node);
+  cluster.levels.push_back(scale_up_level(part, std::max(1, domain)));
+  if (domain < gpus_per_node) {
+    NetworkLevel host;
+    host.kind = LinkKind::pcie;
+    host.gpus = gpus_per_node;
+    host.bandwidth = part.host_link;
+    host.latency = Seconds{kPcieHopS};
+    host.topology = Topology::pcie;
+    cluster.levels.push_back(host);
+  }
+  if (total > cluster.levels.back().gpus) {
+    NetworkLevel network;
+    network.kind = part.vendor == "amd" ? LinkKind::roce : LinkKind::infiniband;
+    network.gpus = total;
+    network.bandwidth = part.nic_per_gpu;
+    network.latency = Seconds{kNetworkHopS};
+    cluster.levels.push_back(network);
+  }
+  return cluster;
+}
+
+}  // namespace eratos::hardware

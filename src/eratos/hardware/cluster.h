@@ -1,0 +1,44 @@
+// A machine room as nested network levels: the innermost joins the accelerators of a scale-up
+// domain, each next one joins several domains of the level inside it, the last joins them all.
+//
+// Letters: N nodes, M accelerators a node. `mi355x-8x8` is N=8, M=8.
+// Worked example: h100-sxm-16x8 has two levels: nvlink (8 GPUs, 450 GB/s each) and the NIC
+// network (128 GPUs, 50 GB/s each). A GB200 NVL72 part keeps its 72-GPU domain whatever M is.
+#pragma once
+
+#include <string>
+
+#include "eratos/base/inplace_vector.h"
+#include "eratos/base/units.h"
+#include "eratos/hardware/accelerator.h"
+
+namespace eratos::hardware {
+
+enum class LinkKind { nvlink, xgmi, pcie, infiniband, roce, efa, slingshot, ethernet, torus };
+
+struct NetworkLevel {
+  LinkKind kind = LinkKind::infiniband;
+  int gpus = 1;              // size of one domain at this level, in accelerators
+  BytesPerSecond bandwidth;  // one direction, share of one accelerator
+  Seconds latency;           // one hop
+  Topology topology = Topology::fabric_switch;
+  bool in_switch_reduction = false;  // NVLS, SHARP
+};
+
+struct ClusterSpec {
+  std::string name;
+  AcceleratorSpec accelerator;
+  int nodes = 1;
+  int gpus_per_node = 8;
+  InplaceVector<NetworkLevel, 4> levels;  // innermost first; sizes grow and divide one another
+  std::string source;
+
+  int gpus() const { return nodes * gpus_per_node; }
+};
+
+// PART-NxM from the part alone: the scale-up level, then the NIC level when N*M exceeds it.
+// A scale-up domain never exceeds the cluster; where it is larger than a node (NVL72) it spans
+// nodes. Source of the rule: command-line page, "PART-NxM".
+ClusterSpec derive_cluster(const AcceleratorSpec& part, int nodes, int gpus_per_node);
+
+}  // namespace eratos::hardware

@@ -21,9 +21,12 @@ struct Location {
 };
 
 struct Diagnostic {
-  Location where;
+  Location where = {};
   std::string message;  // lower case, with the offending values in it
   std::string cure;     // what to do about it; may be empty only when the message says it
+  // Path in the normalised job ("parallel.tp") of the value at fault, "" when there is none. The
+  // core knows paths, not files: the reader that remembers where each value stood fills `where`.
+  std::string field;
 };
 
 using Diagnostics = std::vector<Diagnostic>;

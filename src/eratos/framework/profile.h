@@ -110,6 +110,12 @@ struct KernelFactors {
   double network_decay = 0;    // x in eta * (2 / nodes)^x for groups across nodes
 };
 
+// How layers are dealt to pipeline stages when the user says nothing.
+enum class PipelineSplit {
+  even,  // the same number on each; refused when it does not divide
+  cost,  // by cumulative cost of the blocks, output layer included (nanotron build_model)
+};
+
 struct FrameworkProfile {
   std::string name;        // "megatron"
   std::string generation;  // "2026.06"
@@ -122,6 +128,7 @@ struct FrameworkProfile {
   HostCosts host;
   OverlapRules overlap;
   KernelFactors kernel;
+  PipelineSplit pipeline_split = PipelineSplit::even;
   int vocab_divisible_by = 1;  // vocabulary padded to a multiple of this times tp
   std::string attention_kernel = "flash2";  // row family in the calibration's attention table
   std::string source;

@@ -1,0 +1,49 @@
+// An architecture: distinct blocks, which layer is which, what stands before and behind them.
+//
+// Worked example: Mixtral 8x7B is one block repeated 32 times; DeepSeek-V3 has two, a dense one
+// for layers 0..2 and an MoE one for layers 3..60. Llama 3.1 8B has 8,030,261,248 parameters.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "eratos/base/diagnostic.h"
+#include "eratos/layer/specs.h"
+
+namespace eratos::model {
+
+struct Architecture {
+  std::string name;
+  double hidden = 0;
+  double vocab = 0;  // as published, before any padding
+  bool tie_embeddings = false;
+  layer::Position position = layer::Position::rotary;
+  double max_positions = 0;  // learned positions: rows of the table
+  bool embedding_norm = false;
+  layer::NormSpec norm;
+  std::vector<layer::BlockSpec> blocks;    // distinct
+  std::vector<std::uint8_t> pattern;       // pattern[layer] indexes `blocks`
+  int mtp_layers = 0;                      // multi-token prediction modules
+  double published_parameters = 0;         // 0 when not known
+  std::string source;
+
+  int layers() const { return static_cast<int>(pattern.size()); }
+};
+
+struct ParameterCount {
+  double total = 0;
+  double active = 0;     // total minus the weights of experts a token does not visit
+  double embedding = 0;  // input embedding and output layer, once each (once if tied)
+};
+
+// Counts with the published vocabulary (`vocab_padded` 0) or a padded one. MTP modules count only
+// when `with_mtp`. Source of the MTP parts: arXiv 2412.19437, section 2.2.
+ParameterCount count_parameters(const Architecture& a, double vocab_padded = 0,
+                                bool with_mtp = false);
+
+// True when some block routes to experts.
+bool is_moe(const Architecture& a);
+bool has_mla(const Architecture& a);
+
+}  // namespace eratos::model

@@ -1,6 +1,6 @@
 // Numbers learned from measurement, as a value: what parts and links sustain, not what their
-// data sheets say. Filled from data/calibrations (each number with its source); read by rooms
-// kernel, collective and memory.
+// data sheets say. Filled from data/calibrations (each number with its source; the schema is
+// data/calibrations/README.md); read by rooms kernel, collective and memory.
 //
 // Worked example: an H100 SXM multiplies large bf16 matrices at 789 TFLOP/s alone (0.80 of peak)
 // and at about 610 TFLOP/s inside a training step (factor 0.77).
@@ -20,37 +20,55 @@ namespace eratos::calibration {
 // bytes / (memory * BW)) + split-K cost. Source of the form: NVIDIA matrix guide DU-09799 and the
 // fit described in docs/MODEL.md.
 struct GemmCurve {
-  double peak_fraction = 0;         // e_max: largest tile's share of the data-sheet peak, alone
-  double in_training = 1;           // factor on it inside a training step
-  std::array<double, 4> tile{1, 1, 1, 1};  // relative efficiency of 256x128, 128x128, 128x64, 64x64
-  double memory = 0.75;             // share of nominal HBM bandwidth
-  Seconds tile_overhead;            // tau, per wave of full 256x128 tiles
-  Seconds launch;                   // t0
-  Seconds split_launch;             // t_k
+  double peak_fraction = 0;  // e_max: largest tile's share of the data-sheet peak, alone
+  double in_training = 1;    // factor on it inside a training step
+  // Efficiency of tiles of 256x128, 128x128, 128x64 and 64x64 against the first (not against
+  // one another).
+  std::array<double, 4> tile{1, 1, 1, 1};
+  bool wide_tile = false;    // 256x256 exists as well, as efficient as 256x128
+  double grouped = 1;        // rate of a grouped GEMM against one dense GEMM of the same tiles
+  double memory = 0.75;      // share of nominal HBM bandwidth
+  Seconds tile_overhead;     // tau, per wave of full 256x128 tiles
+  Seconds launch;            // t0
+  Seconds split_launch;      // t_k
+  std::string source;
 };
 
 // R(S) = rate / (1 + s0 / S); R in FLOP/s of the counted (causal-halved) FLOPs.
 struct AttentionCurve {
-  std::string kernel;  // flash2, flash3, cudnn, ck, unfused, ...
+  std::string kernel;  // flash2, flash3, flash4, cudnn, aiter, hipkittens, ...
   bool backward = false;
   bool causal = true;
   int head_dim = 128;
+  DType dtype = DType::bf16;
   FlopsPerSecond rate;
   double s0 = 0;  // tokens
   std::string source;
 };
 
+// What attention kernels reach on one part.
+struct AttentionTable {
+  std::vector<AttentionCurve> curves;
+  std::string default_kernel;  // used where the framework's kernel has no row for the part
+  double head_dim_64 = 0.82;   // rate at head dim 64 against 128, where a kernel has no own row
+  double mla = 0.85;           // factor when Q, K and V have different head dims
+  std::string source;
+};
+
 // Share of nominal bandwidth and fixed time of memory-bound kernels by class (ops::ElementwiseClass
-// order).
+// order), alone; 0: unknown.
 struct ElementwiseCurve {
   std::array<double, 6> share{};
   Seconds launch;
+  std::string source;
 };
 
 // t = alpha + factor * bytes / busbw + gamma * sqrt(bytes), per collective and group size, one
-// domain of one level. Source of the form: docs/MODEL.md, collectives.
+// domain of the scale-up level. factor is 2(n-1)/n for all-reduce, (n-1)/n for all-gather,
+// reduce-scatter and all-to-all, 1 for send/recv. Source of the form: docs/MODEL.md, collectives.
 struct CollectiveCurve {
-  std::string kind;  // all_reduce, all_gather, reduce_scatter, all_to_all, send_recv
+  std::string kind;       // all_reduce, all_gather, reduce_scatter, all_to_all, send_recv
+  std::string algorithm;  // ring, in_switch, mesh, pairwise, direct
   int gpus = 8;
   Seconds alpha;
   BytesPerSecond busbw;
@@ -58,20 +76,13 @@ struct CollectiveCurve {
   std::string source;
 };
 
-// Everything known about one part.
-struct PartCalibration {
-  std::string part;      // accelerator name
-  std::string borrowed;  // nearest kin the numbers were taken from, "" when its own
-  std::array<GemmCurve, 10> gemm{};  // by DType; peak_fraction 0: unknown
-  std::vector<AttentionCurve> attention;
-  ElementwiseCurve elementwise;
-  std::vector<CollectiveCurve> collectives;  // inside the scale-up domain
-  // Links beyond it: share of the nominal NIC rate that a group of two nodes reaches.
-  double network_share = 0.9;
-  Seconds network_alpha;  // fixed cost of one inter-node collective step
+// Links beyond the scale-up domain: t = steps * alpha + factor * bytes / (share * NIC rate) +
+// gamma * sqrt(bytes).
+struct NetworkCurve {
+  double share = 0;  // of the nominal NIC rate that a group of two nodes reaches; 0: unknown
+  Seconds alpha;     // one network step
+  double gamma = 0;  // s / sqrt(byte of one rank's network traffic)
   std::string source;
-
-  const GemmCurve& gemm_of(DType t) const { return gemm[static_cast<std::size_t>(t)]; }
 };
 
 // Residuals of the fit on comparable published rows: what the error band is made from.
@@ -82,6 +93,21 @@ struct Residuals {
   double peak_high = 0.1;
   int rows = 0;
   std::string basis;
+};
+
+// Everything known about one part.
+struct PartCalibration {
+  std::string part;      // accelerator name
+  std::string borrowed;  // nearest kin, which fills what is missing here (borrow.h); "" when none
+  std::array<GemmCurve, 10> gemm{};  // by DType; peak_fraction 0: unknown
+  AttentionTable attention;
+  ElementwiseCurve elementwise;
+  std::vector<CollectiveCurve> collectives;  // inside the scale-up domain
+  NetworkCurve network;
+  std::string source;
+  std::vector<std::string> statements;  // one sentence for every section taken from kin
+
+  const GemmCurve& gemm_of(DType t) const { return gemm[static_cast<std::size_t>(t)]; }
 };
 
 struct Calibration {

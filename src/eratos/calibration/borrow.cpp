@@ -1,0 +1,67 @@
+#include "eratos/calibration/borrow.h"
+
+#include <algorithm>
+#include <string>
+
+namespace eratos::calibration {
+
+namespace {
+
+double ratio(double part, double kin) { return part > 0 && kin > 0 ? part / kin : 1.0; }
+
+bool has_kind(const PartCalibration& part, const std::string& kind) {
+  return std::any_of(part.collectives.begin(), part.collectives.end(),
+                     [&](const CollectiveCurve& c) { return c.kind == kind; });
+}
+
+}  // namespace
+
+void borrow_from(PartCalibration& part, const hardware::AcceleratorSpec& part_spec,
+                 const PartCalibration& kin, const hardware::AcceleratorSpec& kin_spec) {
+  const std::string from = " borrowed from " + kin.part;
+
+  for (std::size_t i = 0; i < part.gemm.size(); ++i) {
+    if (part.gemm[i].peak_fraction > 0 || kin.gemm[i].peak_fraction <= 0) continue;
+    if (part_spec.peak[i].value <= 0) continue;
+    part.gemm[i] = kin.gemm[i];
+    part.statements.push_back(part.part + ": " + std::string(name_of(static_cast<DType>(i))) +
+                              " GEMM efficiency" + from);
+  }
+
+  if (part.attention.curves.empty() && !kin.attention.curves.empty()) {
+    part.attention = kin.attention;
+    for (AttentionCurve& curve : part.attention.curves) {
+      curve.rate *= ratio(part_spec.peak_of(curve.dtype).value, kin_spec.peak_of(curve.dtype).value);
+    }
+    part.statements.push_back(part.part + ": attention rates" + from +
+                              ", scaled by the matrix peak");
+  }
+
+  if (part.elementwise.share[0] <= 0 && kin.elementwise.share[0] > 0) {
+    part.elementwise = kin.elementwise;
+    part.statements.push_back(part.part + ": memory-bound kernels" + from);
+  }
+
+  // Kinds present before anything is added, so that all of kin's rows of a kind come along.
+  PartCalibration before;
+  before.collectives = part.collectives;
+  bool any = false;
+  for (const CollectiveCurve& row : kin.collectives) {
+    if (has_kind(before, row.kind)) continue;
+    part.collectives.push_back(row);
+    part.collectives.back().busbw *=
+        ratio(part_spec.scale_up.bandwidth.value, kin_spec.scale_up.bandwidth.value);
+    any = true;
+  }
+  if (any) {
+    part.statements.push_back(part.part + ": collectives inside the node" + from +
+                              ", scaled by the scale-up bandwidth");
+  }
+
+  if (part.network.share <= 0 && kin.network.share > 0) {
+    part.network = kin.network;
+    part.statements.push_back(part.part + ": network efficiency" + from);
+  }
+}
+
+}  // namespace eratos::calibration

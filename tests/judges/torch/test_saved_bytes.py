@@ -32,7 +32,7 @@ SIZES = [
 
 
 def rms_norm(n, e, square):
-    """What the norm makes: bf16 input's fp32 copy, squares if mean holds them, 1/rms, two results."""
+    """What the norm makes: bf16 input's fp32 copy, squares if held, 1/rms, two results."""
     wide_copy = 0 if e == 4 else 4 * n["T"] * n["h"]
     held = wide_copy + (4 * n["T"] * n["h"] if square else 0) + 4 * n["T"]
     return held + 2 * e * n["T"] * n["h"]  # before the weight, and after it

@@ -7,12 +7,13 @@
 set(piece_bytes 8000)
 
 file(STRINGS ${LIST} files)
+string(ASCII 9 tab)  # sorts before every character of a name
 set(keys "")
 foreach(file IN LISTS files)
   cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${ROOT} OUTPUT_VARIABLE relative)
   cmake_path(GET relative PARENT_PATH folder)
   cmake_path(GET relative STEM LAST_ONLY name)
-  list(APPEND keys "${folder}|${name}|${file}")
+  list(APPEND keys "${folder}${tab}${name}${tab}${file}")
 endforeach()
 list(SORT keys COMPARE STRING)
 
@@ -22,7 +23,7 @@ string(APPEND out "namespace eratos {\nnamespace {\n\n")
 set(rows "")
 set(count 0)
 foreach(key IN LISTS keys)
-  string(REGEX MATCH "^([^|]*)\\|([^|]*)\\|(.*)$" _ "${key}")
+  string(REGEX MATCH "^([^${tab}]*)${tab}([^${tab}]*)${tab}(.*)$" _ "${key}")
   set(folder "${CMAKE_MATCH_1}")
   set(name "${CMAKE_MATCH_2}")
   file(READ "${CMAKE_MATCH_3}" text)

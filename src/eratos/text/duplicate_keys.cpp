@@ -1,0 +1,26 @@
+#include "eratos/text/duplicate_keys.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+namespace eratos::text {
+
+void report_duplicate_keys(const std::vector<Entry>& entries, Diagnostics& all) {
+  constexpr std::size_t kReported = 100;
+  std::vector<const Entry*> sorted;
+  sorted.reserve(entries.size());
+  for (const Entry& e : entries) sorted.push_back(&e);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Entry* a, const Entry* b) { return a->key < b->key; });
+  for (std::size_t i = 1; i < sorted.size() && all.size() < kReported; ++i) {
+    if (sorted[i]->key != sorted[i - 1]->key) continue;
+    all.push_back({sorted[i]->key_location(),
+                   "key `" + sorted[i]->key + "` is given twice, at line " +
+                       std::to_string(sorted[i - 1]->key_place.line) + " and line " +
+                       std::to_string(sorted[i]->key_place.line),
+                   "keep one of them"});
+  }
+}
+
+}  // namespace eratos::text

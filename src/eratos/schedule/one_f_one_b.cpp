@@ -1,0 +1,97 @@
+// 1F1B: rank r runs p - 1 - r forwards, then one forward and one backward in turn, then drains.
+// With m < p - 1 - r the warm-up is all m forwards.
+// Source: Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training", arXiv:2006.09503;
+// Megatron-LM, megatron/core/pipeline_parallel/schedules.py,
+// forward_backward_pipelining_without_interleaving.
+#include <algorithm>
+#include <string>
+
+#include "eratos/schedule/registry.h"
+#include "eratos/schedule/simulate.h"
+
+namespace eratos::schedule {
+namespace {
+
+std::optional<Diagnostic> refuse(const Shape& s) {
+  if (s.chunks == 1) return std::nullopt;
+  return Diagnostic{
+      .message = "1f1b keeps one chunk a rank, but vpp is " + std::to_string(s.chunks),
+      .cure = "set vpp to 1, or choose interleaved-1f1b",
+      .field = "parallel.vpp"};
+}
+
+void generate(const Shape& s, Order& order) {
+  begin_order(s, Placement::looped, order);
+  const int m = s.micro_batches;
+  for (int rank = 0; rank < s.pp; ++rank) {
+    const int warm_up = std::min(m, s.pp - 1 - rank);
+    for (int i = 0; i < warm_up; ++i) order.actions.push_back({i, 0, Kind::forward});
+    for (int i = warm_up; i < m; ++i) {
+      order.actions.push_back({i, 0, Kind::forward});
+      order.actions.push_back({i - warm_up, 0, Kind::backward});
+    }
+    for (int i = m - warm_up; i < m; ++i) order.actions.push_back({i, 0, Kind::backward});
+    end_rank(order);
+  }
+}
+
+std::int64_t in_flight(const Shape& s, int rank) { return std::min(s.micro_batches, s.pp - rank); }
+int micro_batches_for_peak(const Shape& s) { return std::min(s.micro_batches, s.pp); }
+
+// A loop over ranks first..last: forward i runs down from `first` to `last`, where the order lets
+// backward i - (p - 1 - last) follow; that runs back up to `first`, where the order lets forward
+// i + (last - first + 1) follow. So each turn of the loop, whose length includes its transfers,
+// carries only last - first + 1 micro-batches. Before the first turn `first` waits for its fill
+// and has run p - 1 - last forwards; after the last turn it has backwards left, then the drain.
+Picoseconds loop(const Shape& s, const Costs& costs, int first, int last, Picoseconds fill,
+                 Picoseconds turn, Picoseconds drain) {
+  const int before = s.pp - 1 - last;
+  if (before >= s.micro_batches) return 0;
+  const int carried = last - first + 1;
+  const int turns = (s.micro_batches - 1 - before) / carried + 1;
+  const int backwards_done = (turns - 1) * carried + 1;
+  const ChunkCost& own = costs.chunks[static_cast<std::size_t>(first)];
+  return fill + before * own.forward + turns * turn +
+         (s.micro_batches - backwards_done) * own.backward + drain;
+}
+
+Picoseconds lower(const Shape& s, const Costs& costs) {
+  Picoseconds best = 0;
+  Picoseconds fill = 0;
+  Picoseconds drain = 0;
+  for (int first = 0; first < s.pp; ++first) {
+    if (first > 0) {
+      const ChunkCost& above = costs.chunks[static_cast<std::size_t>(first) - 1];
+      fill += above.forward + send_forward(costs, first - 1);
+      drain += above.backward + send_backward(costs, first);
+    }
+    Picoseconds turn = 0;
+    for (int last = first; last < s.pp; ++last) {
+      const ChunkCost& c = costs.chunks[static_cast<std::size_t>(last)];
+      if (last > first) turn += send_forward(costs, last - 1) + send_backward(costs, last);
+      turn += c.forward + c.backward;
+      best = std::max(best, loop(s, costs, first, last, fill, turn, drain));
+    }
+  }
+  return best;
+}
+
+Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
+  return (s.micro_batches + s.pp - 1) * (f + b);
+}
+
+}  // namespace
+
+constinit const Schedule schedules::one_f_one_b{
+    .name = "1f1b",
+    .what = "one forward, one backward in turn after a warm-up",
+    .placement = Placement::looped,
+    .refusal = refuse,
+    .generate = generate,
+    .in_flight = in_flight,
+    .micro_batches_for_peak = micro_batches_for_peak,
+    .lower = lower,
+    .upper_equal = upper_equal,
+};
+
+}  // namespace eratos::schedule

@@ -1,0 +1,80 @@
+// Which schedules are there, when is each legal, and what does each say of itself?
+//
+// A new schedule is one file that defines a `Schedule`, and one line in ERATOS_SCHEDULES.
+//
+// Worked example:
+//   Order order;
+//   const auto done = make_order("1f1b", {.pp = 2, .micro_batches = 2}, order);
+//   order.of(1) is F0 B0 F1 B1.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "eratos/base/diagnostic.h"
+#include "eratos/base/units.h"
+#include "eratos/schedule/order.h"
+
+namespace eratos::schedule {
+
+struct Costs;  // simulate.h
+
+struct Schedule {
+  std::string_view name;  // as users write it
+  std::string_view what;  // one line for `eratos list schedules`
+  Placement placement = Placement::looped;
+
+  // Why this shape cannot run, or nothing. Degrees below 1 are refused before this is called.
+  std::optional<Diagnostic> (*refusal)(const Shape&) = nullptr;
+
+  // Requires a shape that is not refused. Allocates only to grow `order`.
+  void (*generate)(const Shape&, Order& order) = nullptr;
+
+  // Most micro-batch chunks (one chunk, one micro-batch) a rank holds at once. Exact. Null when
+  // no closed form is known.
+  std::int64_t (*in_flight)(const Shape&, int rank) = nullptr;
+
+  // Least m' <= micro_batches, found without walking, whose order has the same peak on every
+  // rank, whatever each chunk holds. Null: the whole order has to be walked.
+  int (*micro_batches_for_peak)(const Shape&) = nullptr;
+
+  // A lower bound of the makespan that uses this schedule's order; null: only what holds for
+  // every schedule (bounds.h).
+  Picoseconds (*lower)(const Shape&, const Costs&) = nullptr;
+
+  // Makespan, at most, if every forward took `forward`, every backward `backward`, and transfers
+  // nothing. Null: bounds.h adds up all the work.
+  Picoseconds (*upper_equal)(const Shape&, Picoseconds forward, Picoseconds backward) = nullptr;
+};
+
+// One line a schedule, in the order `eratos list schedules` prints them.
+#define ERATOS_SCHEDULES(X) \
+  X(none)                   \
+  X(gpipe)                  \
+  X(one_f_one_b)            \
+  X(interleaved_one_f_one_b)
+
+namespace schedules {
+#define ERATOS_DECLARE_SCHEDULE(id) extern const Schedule id;
+ERATOS_SCHEDULES(ERATOS_DECLARE_SCHEDULE)
+#undef ERATOS_DECLARE_SCHEDULE
+}  // namespace schedules
+
+inline constexpr const Schedule* kSchedules[] = {
+#define ERATOS_LIST_SCHEDULE(id) &schedules::id,
+    ERATOS_SCHEDULES(ERATOS_LIST_SCHEDULE)
+#undef ERATOS_LIST_SCHEDULE
+};
+
+// Null when no schedule has that name.
+const Schedule* find(std::string_view name);
+
+// Why `schedule` cannot run `shape`, or nothing; degrees below 1 included.
+std::optional<Diagnostic> refusal(const Schedule& schedule, const Shape& shape);
+
+// Errors: unknown name (with the nearest one), refused shape.
+Result<void> make_order(const Schedule& schedule, const Shape& shape, Order& order);
+Result<void> make_order(std::string_view name, const Shape& shape, Order& order);
+
+}  // namespace eratos::schedule

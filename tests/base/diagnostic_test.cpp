@@ -46,10 +46,10 @@ TEST(NearestName, OneEditInAShortWord) {
 }
 
 TEST(NearestName, AtMostAThirdOfTheWordAndThreeEdits) {
-  EXPECT_EQ(nearest_name("hidden", {"hiden"}), "hiden");        // 1 edit, limit 2
-  EXPECT_EQ(nearest_name("hidden", {"hxddxx"}), "");            // 3 edits, limit 2
-  EXPECT_EQ(nearest_name("zz", {"tp", "cp"}), "");              // 2 edits, limit 1
-  EXPECT_EQ(nearest_name("abcdefghijklmno", {"abcdefghijk"}), "");   // 4 edits, limit 3
+  EXPECT_EQ(nearest_name("hidden", {"hiden"}), "hiden");            // 1 edit, limit 2
+  EXPECT_EQ(nearest_name("hidden", {"hxddxx"}), "");                // 3 edits, limit 2
+  EXPECT_EQ(nearest_name("zz", {"tp", "cp"}), "");                  // 2 edits, limit 1
+  EXPECT_EQ(nearest_name("abcdefghijklmno", {"abcdefghijk"}), "");  // 4 edits, limit 3
   EXPECT_EQ(nearest_name("abcdefghijklmno", {"abcdefghijkl"}), "abcdefghijkl");
 }
 

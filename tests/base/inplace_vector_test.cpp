@@ -47,8 +47,7 @@ TEST(InplaceVectorDeathTest, OneTooManyAborts) {
 }
 
 RC_GTEST_PROP(InplaceVector, HoldsWhatAVectorHolds, ()) {
-  const auto items =
-      *rc::gen::resize(16, rc::gen::arbitrary<std::vector<int>>());
+  const auto items = *rc::gen::resize(16, rc::gen::arbitrary<std::vector<int>>());
   RC_PRE(items.size() <= 16);
   InplaceVector<int, 16> v;
   for (const int item : items) v.push_back(item);

@@ -22,7 +22,9 @@ TEST(Units, WorkOverTimeIsRate) {
 }
 
 template <class A, class B>
-concept Addable = requires(A a, B b) { a + b; };
+concept Addable = requires(A a, B b) {
+  a + b;
+};
 static_assert(Addable<Bytes, Bytes>);
 static_assert(!Addable<Bytes, Seconds>);
 static_assert(!Addable<Bytes, double>);

@@ -26,11 +26,12 @@ struct Fusions {
   bool gate_up = true;     // one GEMM for gate and up
   bool router = false;     // top-k, softmax and permutation map in fused kernels
   bool permute = false;    // permutation as one kernel instead of index_select / sort / scatter
+  bool grouped_gemm = true;  // all local experts in one launch
 };
 
 // What is kept beyond the minimum that backward needs.
 struct SavedSets {
-  bool norm_statistics_mean = false;  // LayerNorm keeps a mean as well
+  bool eager_norm_square = false;  // RMSNorm written out: mean() keeps the squares (torch 1.x)
   bool moe_probs_in_activation = true;  // router weights multiply the expert activation, so the
                                         // expert output need not be kept
   // Column-parallel linears under sequence parallelism keep the gathered input (all T tokens)
@@ -46,6 +47,8 @@ struct SavedSets {
 // The loss and the logits before it.
 struct LossBuffers {
   bool fused_by_default = true;
+  bool keeps_logits = true;       // the logits live until the loss's backward
+  bool gradient_in_place = true;  // the gradient overwrites the loss's own buffer
   // Bytes a logit live at the worst moment of the loss, gradient included, in all buffers
   // together, when unfused / fused.
   double unfused_bytes_per_logit = 0;
@@ -94,6 +97,8 @@ struct HostCosts {
 // What share of communication the framework can run beside compute, and what that costs.
 struct OverlapRules {
   double tp_share = 0;         // of tensor-parallel traffic, when the job turns it on
+  double tp_backward_share = 0;  // of a column-parallel linear's backward traffic, always (it can
+                                 // run beside the dgrad and wgrad products)
   double dp_share = 0;         // of gradient and parameter traffic
   double fsdp_share = 0;       // of ZeRO-3 gathers and scatters
   double ep_share = 0;         // of all-to-all, when on

@@ -27,6 +27,7 @@ struct LayerContext {
   AttentionKernel attention = AttentionKernel::flash;
   DType activation = DType::bf16;  // format of activations and of matrix products
   bool loss_fused = true;
+  bool deduplicated_dispatch = false;  // one copy of a token a destination rank (DeepEP, HybridEP)
   double hidden_dropout = 0;     // probability; keeps a mask when positive
   double attention_dropout = 0;
   const framework::FrameworkProfile* profile = nullptr;

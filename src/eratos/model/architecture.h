@@ -19,7 +19,7 @@ struct Architecture {
   double vocab = 0;  // as published, before any padding
   bool tie_embeddings = false;
   layer::Position position = layer::Position::rotary;
-  double max_positions = 0;  // learned positions: rows of the table
+  double max_positions = 0;  // learned positions: rows of the table; 0: as long as the sequence
   bool embedding_norm = false;
   layer::NormSpec norm;
   std::vector<layer::BlockSpec> blocks;    // distinct

@@ -1,0 +1,111 @@
+#include "eratos/layer/attention.h"
+
+namespace eratos::layer {
+
+using ops::ElementwiseClass;
+
+namespace {
+
+LinearSpec qkv_linear(const AttentionSpec& spec, const Builder& b) {
+  const double width = static_cast<double>(spec.heads + 2 * spec.kv_heads) * spec.head_dim;
+  return {"qkv", spec.hidden, width, Split::column, Module::qkv, spec.qkv_bias,
+          b.profile().fusions.qkv ? 1 : 3};
+}
+
+LinearSpec out_linear(const AttentionSpec& spec) {
+  return {"attention_out", static_cast<double>(spec.heads) * spec.head_dim, spec.hidden, Split::row,
+          Module::attention_out, spec.out_bias, 1};
+}
+
+CoreSizes core_sizes(const AttentionSpec& spec, int tp) {
+  return {static_cast<double>(spec.heads) / tp, static_cast<double>(spec.kv_heads) / tp,
+          static_cast<double>(spec.head_dim), static_cast<double>(spec.head_dim)};
+}
+
+const NormSpec kQkNorm{NormKind::rmsnorm, false};
+
+// Whether Q and K are made anew before attention (rotary out of place), which is what attention
+// then keeps instead of the projection's output.
+TensorId rotate(Builder& b, const char* name, TensorId x, double elements) {
+  const TensorId y = b.tensor(name, elements, Module::rotary);
+  ops::Op& op = b.elementwise(Pass::forward, Module::rotary, ElementwiseClass::streaming, {x}, {y},
+                              // The source holds Q, K and V together: only this slice is read.
+                              bytes_of(elements - b.elements(x), b.context().activation));
+  // Eager rotary: two products, a rotated half (negate, concatenate) and a sum.
+  if (!b.profile().fusions.rotary) op.kernels = 5;
+  return y;
+}
+
+}  // namespace
+
+void check_attention(const AttentionSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out) {
+  if (spec.heads % p.tp != 0) {
+    reject(out, "parallel.tp",
+           "tp=" + number(p.tp) + " does not divide the " + number(spec.heads) + " attention heads",
+           "choose a tp that divides " + number(spec.heads));
+  } else if (spec.kv_heads % p.tp != 0 && p.tp % spec.kv_heads != 0) {
+    reject(out, "parallel.tp",
+           "tp=" + number(p.tp) + " and the " + number(spec.kv_heads) +
+               " key-value heads do not divide one another",
+           "choose a tp that divides " + number(spec.kv_heads) + " or is a multiple of it");
+  }
+}
+
+TensorId attention_forward(const AttentionSpec& spec, Builder& b, TensorId x, AttentionState& s) {
+  const LayerContext& c = b.context();
+  const CoreSizes size = core_sizes(spec, c.tp);
+  const double q_elements = c.tokens() * size.heads * size.head_dim;
+  const double kv_elements = c.tokens() * size.kv_heads * size.head_dim;
+  const TensorId mixed = linear_forward(qkv_linear(spec, b), b, x, s.qkv);
+  TensorId q = mixed;
+  TensorId k = mixed;
+  // Q, K and V are slices of one buffer; each becomes a tensor of its own where it is first kept.
+  const TensorId v = b.tensor("value", kv_elements, Module::qkv);
+  b.slice(Module::qkv, mixed, {v});
+  if (spec.qk_norm || spec.qk_norm_full) {
+    const double width_q = spec.qk_norm_full ? size.heads * size.head_dim : size.head_dim;
+    const double width_k = spec.qk_norm_full ? size.kv_heads * size.head_dim : size.head_dim;
+    const TensorId q_slice = b.tensor("query", q_elements, Module::qkv);
+    const TensorId k_slice = b.tensor("key", kv_elements, Module::qkv);
+    b.slice(Module::qkv, mixed, {q_slice, k_slice});
+    s.q_norm = norm_forward(kQkNorm, b, q_slice, q_elements / width_q, width_q, Module::norm);
+    s.k_norm = norm_forward(kQkNorm, b, k_slice, kv_elements / width_k, width_k, Module::norm);
+    q = s.q_norm.output;
+    k = s.k_norm.output;
+  }
+  if (spec.position == Position::rotary) {
+    q = rotate(b, "rotated_query", q, q_elements);
+    k = rotate(b, "rotated_key", k, kv_elements);
+  } else if (q == mixed) {
+    q = b.tensor("query", q_elements, Module::qkv);
+    k = b.tensor("key", kv_elements, Module::qkv);
+    b.slice(Module::qkv, mixed, {q, k});
+  }
+  s.core = core_forward(b, size, q, k, v);
+  return linear_forward(out_linear(spec), b, s.core.out, s.out);
+}
+
+TensorId attention_backward(const AttentionSpec& spec, Builder& b, const AttentionState& s,
+                            TensorId dy) {
+  const LayerContext& c = b.context();
+  const CoreSizes size = core_sizes(spec, c.tp);
+  const TensorId d_context = linear_backward(out_linear(spec), b, s.out, dy);
+  CoreGradients g = core_backward(b, size, s.core, d_context);
+  if (spec.position == Position::rotary) {
+    const std::uint16_t kernels = b.profile().fusions.rotary ? 1 : 5;
+    b.elementwise(Pass::dgrad, Module::rotary, ElementwiseClass::streaming, {g.q}, {g.q}).kernels =
+        kernels;
+    b.elementwise(Pass::dgrad, Module::rotary, ElementwiseClass::streaming, {g.k}, {g.k}).kernels =
+        kernels;
+  }
+  if (spec.qk_norm || spec.qk_norm_full) {
+    g.q = norm_backward(kQkNorm, b, s.q_norm, g.q, Module::norm);
+    g.k = norm_backward(kQkNorm, b, s.k_norm, g.k, Module::norm);
+  }
+  const double width = size.heads * size.head_dim + 2 * size.kv_heads * size.head_dim;
+  const TensorId d_mixed = b.tensor("qkv_gradient", c.tokens() * width, Module::qkv);
+  b.elementwise(Pass::dgrad, Module::qkv, ElementwiseClass::streaming, {g.q, g.k, g.v}, {d_mixed});
+  return linear_backward(qkv_linear(spec, b), b, s.qkv, d_mixed);
+}
+
+}  // namespace eratos::layer

@@ -1,0 +1,59 @@
+// Attention with separate query, key and value heads: MHA, GQA and MQA.
+//
+// Letters: b sequences, s sequence, c = cp, t = tp, H heads, G key-value heads, d head_dim,
+// q = H*d, kv = G*d (whole), T tokens of the rank.
+// Fused (flash) kernels keep Q, K, V, the output and one fp32 log-sum-exp a query and head:
+// bytes a token, 16 bit: 4(q + kv)/t + 4H/t. Unfused ones keep the H*s*s/c probabilities.
+// Context parallelism: each rank holds s/c queries balanced over the causal triangle (zig-zag), so
+// every rank does 1/c of the pairs. p2p: K and V travel a ring, (c-1) steps; all_gather: once.
+// Source: arXiv 2205.05198 section 4.1 (what is kept); arXiv 2310.01889 and Megatron-LM's
+// context-parallel documentation (ring, zig-zag).
+// Worked example: Llama 3.1 8B, T 8192, t 1: 4 * (4096 + 1024) * 8192 + 4 * 32 * 8192 = 169 MB.
+#pragma once
+
+#include "eratos/layer/legality.h"
+#include "eratos/layer/linear.h"
+#include "eratos/layer/norm.h"
+#include "eratos/layer/specs.h"
+
+namespace eratos::layer {
+
+// The part between the projections: one kernel, or scores, softmax and context apart.
+struct CoreSizes {
+  double heads = 0;     // local query heads
+  double kv_heads = 0;  // local
+  double head_dim = 0;  // of Q and K
+  double v_head_dim = 0;
+};
+struct CoreState {
+  TensorId q = ops::kNoTensor;
+  TensorId k = ops::kNoTensor;
+  TensorId v = ops::kNoTensor;
+  TensorId out = ops::kNoTensor;
+  TensorId lse = ops::kNoTensor;
+  TensorId probs = ops::kNoTensor;    // unfused: softmax result (fp32 when eager)
+  TensorId probs_narrow = ops::kNoTensor;
+  TensorId dropped = ops::kNoTensor;  // unfused with dropout: probabilities after it
+  TensorId mask = ops::kNoTensor;
+};
+CoreState core_forward(Builder& b, const CoreSizes& size, TensorId q, TensorId k, TensorId v);
+// Writes gradients of q, k, v as one tensor each, returned in that order in `s`.
+struct CoreGradients {
+  TensorId q, k, v;
+};
+CoreGradients core_backward(Builder& b, const CoreSizes& size, const CoreState& s, TensorId d_out);
+
+struct AttentionState {
+  LinearState qkv;
+  LinearState out;
+  NormState q_norm;
+  NormState k_norm;
+  CoreState core;
+};
+
+void check_attention(const AttentionSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out);
+TensorId attention_forward(const AttentionSpec& spec, Builder& b, TensorId x, AttentionState& s);
+TensorId attention_backward(const AttentionSpec& spec, Builder& b, const AttentionState& s,
+                            TensorId dy);
+
+}  // namespace eratos::layer

@@ -1,0 +1,35 @@
+// Mixture of experts: router, dispatch, grouped feed-forward, combine, shared expert.
+//
+// Letters: Ts tokens this rank routes (its shard under sequence parallelism), E experts, k experts
+// a token visits, e = ep, u = etp, f_e width of one expert, h hidden.
+// Rows an expert rank computes, balanced routing: R = Ts * k * u; E/e experts, R*e/E rows each.
+// Tokens are divided by tp when expert weights are not (u < t). Source: arXiv 2504.14960 (parallel
+// folding) and Megatron-LM core/transformer/moe/token_dispatcher.py.
+// Kept in 16 bits: 2kh for the gathered rows, 4k f_e / 2k f_e around a fused gated activation,
+// and, where router weights multiply the output instead of the activation, 2kh more.
+// Worked example: Mixtral 8x22B, ep 8, 16384 tokens: R = 32768 rows of one expert.
+// Assumes: routing is balanced (every expert gets the same rows), as the published MoE figures
+// force it.
+#pragma once
+
+#include "eratos/layer/mlp.h"
+
+namespace eratos::layer {
+
+struct MoeState {
+  TensorId input = ops::kNoTensor;
+  TensorId probs = ops::kNoTensor;
+  TensorId row_map = ops::kNoTensor;
+  TensorId row_probs = ops::kNoTensor;
+  TensorId rows = ops::kNoTensor;          // operand of the experts' first product
+  TensorId expert_out = ops::kNoTensor;    // kept only when router weights come last
+  TensorId scaled = ops::kNoTensor;        // eager: rows after scaling, kept by index_add
+  ActivationState activation;
+  MlpState shared;
+};
+
+void check_moe(const MoeSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out);
+TensorId moe_forward(const MoeSpec& spec, Builder& b, TensorId x, MoeState& s);
+TensorId moe_backward(const MoeSpec& spec, Builder& b, const MoeState& s, TensorId dy);
+
+}  // namespace eratos::layer

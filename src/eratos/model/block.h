@@ -1,0 +1,25 @@
+// One transformer layer as a program, and the programs that stand before, behind and beside it.
+//
+// Order, forward: norm, mixer, residual add, norm, feed-forward, residual add; a parallel block
+// feeds one norm's output to both branches. Backward is the exact reverse, with the residual
+// stream's gradient added where a branch leaves it.
+#pragma once
+
+#include "eratos/layer/context.h"
+#include "eratos/layer/specs.h"
+#include "eratos/ops/ops.h"
+
+namespace eratos::model {
+
+void lower_block(const layer::BlockSpec& block, const layer::LayerContext& context,
+                 double hidden, ops::Program& out);
+void lower_embedding(const layer::EmbeddingSpec& spec, const layer::LayerContext& context,
+                     ops::Program& out);
+void lower_output(const layer::OutputSpec& spec, const layer::LayerContext& context,
+                  bool own_weight, ops::Program& out);
+// A multi-token prediction module: two norms, the 2h -> h projection, one block, and the shared
+// head once more. Source: arXiv 2412.19437, section 2.2.
+void lower_mtp(const layer::BlockSpec& block, const layer::OutputSpec& head,
+               const layer::LayerContext& context, double hidden, ops::Program& out);
+
+}  // namespace eratos::model

@@ -1,0 +1,23 @@
+# included_rooms(<out> <file>...): the library targets whose headers the files include, so that a
+# test or bench needs only the rooms it names to build.
+function(included_rooms out)
+  # An edit that adds an include of another room must reach the link line.
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
+  set(targets "")
+  foreach(file IN LISTS ARGN)
+    file(STRINGS ${file} includes REGEX "^#include \"eratos/")
+    foreach(include IN LISTS includes)
+      if(include MATCHES "\"eratos/([a-z_]+)/")
+        if(TARGET eratos_${CMAKE_MATCH_1})
+          list(APPEND targets eratos_${CMAKE_MATCH_1})
+        endif()
+      elseif(include MATCHES "\"eratos/version.h\"")
+        list(APPEND targets eratos_version)
+      elseif(include MATCHES "\"eratos/catalogue_data.h\"")
+        list(APPEND targets eratos_catalogue_data)
+      endif()
+    endforeach()
+  endforeach()
+  list(REMOVE_DUPLICATES targets)
+  set(${out} ${targets} PARENT_SCOPE)
+endfunction()

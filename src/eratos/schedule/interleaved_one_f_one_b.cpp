@@ -10,7 +10,7 @@
 //
 // Megatron-LM refuses m < p, g > m and a last group with fewer than p micro-batches. With its
 // warm-up such an order can wait for itself: rank p - 1 owes a forward that rank 0 has placed
-// behind a backward that rank p - 1 will only run after that forward.
+// behind a backward that rank p - 1 will only run after that forward (p = 8, v = 2, m = 10 does).
 // Assumes: in those cases the last group is filled up to g with micro-batches that do not exist,
 // and they are struck from the order. Striking micro-batches from an order that completes leaves
 // one that completes: what remains depends on nothing that went.
@@ -53,8 +53,13 @@ class Entries {
   int micro_batch() const { return base_ + offset_; }
   int chunk() const { return chunk_; }
 
-  void next() {
-    if (++offset_ < size_) return;
+  // Entries until the chunk changes, this one included: their micro-batches count up by one.
+  int left() const { return size_ - offset_; }
+
+  // Moves on by n <= left().
+  void next(int n = 1) {
+    offset_ += n;
+    if (offset_ < size_) return;
     offset_ = 0;
     if (++chunk_ < chunks_) return;
     chunk_ = 0;
@@ -94,27 +99,58 @@ std::optional<Diagnostic> refuse(const Shape& s) {
   return std::nullopt;
 }
 
+// n entries of one direction; struck ones leave nothing.
+Action* append(Action* out, const Shape& s, Entries& e, Kind kind, std::int64_t n) {
+  while (n > 0) {
+    const int run = static_cast<int>(std::min<std::int64_t>(n, e.left()));
+    const int chunk = kind == Kind::forward ? e.chunk() : s.chunks - 1 - e.chunk();
+    const int stop = std::min(e.micro_batch() + run, s.micro_batches);
+    for (int i = e.micro_batch(); i < stop; ++i) {
+      *out++ = {i, static_cast<std::int16_t>(chunk), kind};
+    }
+    e.next(run);
+    n -= run;
+  }
+  return out;
+}
+
 void generate(const Shape& s, Order& order) {
   begin_order(s, Placement::looped, order);
   const Plan plan = plan_of(s);
   const std::int64_t total = std::int64_t{plan.padded} * s.chunks;
+  const std::size_t each = static_cast<std::size_t>(s.chunks) * kKinds *
+                           static_cast<std::size_t>(s.micro_batches);
   for (int rank = 0; rank < s.pp; ++rank) {
+    order.actions.resize(order.actions.size() + each);
+    Action* out = order.actions.data() + (order.actions.size() - each);
     Entries forward(s, plan);
     Entries backward(s, plan);
-    const auto add = [&](Entries& e, Kind kind) {
-      if (e.micro_batch() < s.micro_batches) {
-        const int chunk = kind == Kind::forward ? e.chunk() : s.chunks - 1 - e.chunk();
-        order.actions.push_back({e.micro_batch(), static_cast<std::int16_t>(chunk), kind});
-      }
-      e.next();
-    };
     const std::int64_t warm_up = std::min(total, warm_up_of(s, plan, rank));
-    for (std::int64_t k = 0; k < warm_up; ++k) add(forward, Kind::forward);
-    for (std::int64_t k = warm_up; k < total; ++k) {
-      add(forward, Kind::forward);
-      add(backward, Kind::backward);
+    out = append(out, s, forward, Kind::forward, warm_up);
+    for (std::int64_t k = warm_up; k < total;) {
+      const auto run = static_cast<int>(
+          std::min<std::int64_t>({total - k, forward.left(), backward.left()}));
+      if (std::max(forward.micro_batch(), backward.micro_batch()) + run <= s.micro_batches) {
+        Action f{forward.micro_batch(), static_cast<std::int16_t>(forward.chunk()), Kind::forward};
+        Action b{backward.micro_batch(),
+                 static_cast<std::int16_t>(s.chunks - 1 - backward.chunk()), Kind::backward};
+        for (int i = 0; i < run; ++i) {
+          *out++ = f;
+          *out++ = b;
+          ++f.micro_batch;
+          ++b.micro_batch;
+        }
+        forward.next(run);
+        backward.next(run);
+      } else {
+        for (int i = 0; i < run; ++i) {
+          out = append(out, s, forward, Kind::forward, 1);
+          out = append(out, s, backward, Kind::backward, 1);
+        }
+      }
+      k += run;
     }
-    for (std::int64_t k = total - warm_up; k < total; ++k) add(backward, Kind::backward);
+    append(out, s, backward, Kind::backward, warm_up);
     end_rank(order);
   }
 }
@@ -141,11 +177,11 @@ std::int64_t in_flight(const Shape& s, int rank) {
 }
 
 // The order repeats itself group by group once the warm-up, shorter than two groups, is over, so
-// four whole groups and the rest have every moment that more groups have.
+// three whole groups and the rest have every moment that more groups have.
 int micro_batches_for_peak(const Shape& s) {
   const Plan plan = plan_of(s);
   const int rest = s.micro_batches % plan.group;
-  return std::min(s.micro_batches, 4 * plan.group + rest);
+  return std::min(s.micro_batches, 3 * plan.group + rest);
 }
 
 Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {

@@ -77,6 +77,7 @@ std::int64_t run(const Order& order, Workspace& w, Timing& timing, Interval* tim
   const Shape& s = order.shape;
   const std::int64_t chunks = s.chunks;
   Picoseconds* const ends = w.ends.data();
+  std::int64_t* const waits_for = w.waits_for.data();
   std::int64_t done = 0;
   while (!w.ready.empty()) {
     const int rank = w.ready.back();
@@ -89,32 +90,34 @@ std::int64_t run(const Order& order, Workspace& w, Timing& timing, Interval* tim
     RankTime& time = timing.ranks[at(rank)];
     Picoseconds free_at = w.free_at[at(rank)];
     Picoseconds sending = w.sending[at(rank)];
-    w.waits_for[at(rank)] = -1;
+    Picoseconds busy = 0;
+    Picoseconds transfer = 0;
+    waits_for[rank] = -1;
     for (; i < stop; ++i) {
       const Action a = actions[i];
       const Lane& lane = lanes[static_cast<int>(a.kind) * chunks + a.chunk];
       const Picoseconds made = ends[lane.input + a.micro_batch];
       if (made < 0) {
-        w.waits_for[at(rank)] = lane.input + a.micro_batch;
+        waits_for[rank] = lane.input + a.micro_batch;
         break;
       }
       const Picoseconds both = std::max(free_at, made);
       Picoseconds start = std::max(free_at, made + lane.receive);
       if constexpr (blocking) {
         start = std::max(free_at + sending, both + lane.receive);
-        time.transfer += both <= free_at + sending ? start - free_at : sending + lane.receive;
+        transfer += both <= free_at + sending ? start - free_at : sending + lane.receive;
         sending = lane.send;
       } else {
-        time.transfer += start - both;
+        transfer += start - both;
       }
       free_at = start + lane.duration;
-      time.busy += lane.duration;
+      busy += lane.duration;
       const std::int64_t key = lane.own + a.micro_batch;
       ends[key] = free_at;
       if constexpr (traced) timeline[i] = {start, free_at};
       if (const std::int32_t there = lane.consumer;
-          there >= 0 && w.waits_for[at(there)] == key) {
-        w.waits_for[at(there)] = -1;
+          there >= 0 && waits_for[there] == key) {
+        waits_for[there] = -1;
         w.ready.push_back(there);
       }
     }
@@ -127,6 +130,8 @@ std::int64_t run(const Order& order, Workspace& w, Timing& timing, Interval* tim
     w.next[at(rank)] = i;
     w.free_at[at(rank)] = free_at;
     w.sending[at(rank)] = sending;
+    time.busy += busy;
+    time.transfer += transfer;
     time.last_end = free_at;
   }
   return done;

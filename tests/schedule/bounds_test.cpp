@@ -1,0 +1,180 @@
+#include "eratos/schedule/bounds.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "eratos/schedule/peak.h"
+#include "schedule/cases.h"
+
+namespace eratos::schedule {
+namespace {
+
+using testing::equal_costs;
+using testing::OwnedCosts;
+
+// The example of bounds.h.
+TEST(Bounds, ByHand) {
+  const Shape s{2, 1, 2};
+  const Bounds b = bounds(*find("1f1b"), s, equal_costs(s, 10, 20, 3));
+  EXPECT_EQ(b.lower, 96);
+  EXPECT_EQ(b.upper, 108);
+}
+
+// p = 4, m = 8, F = B = 10, sends 40, overlapped. A turn from rank 1 down to rank 3 and back is
+// 6 * 10 + 4 * 40 = 220 and carries 3 micro-batches: fill 50, three turns, the one backward left
+// on rank 1 and the drain 50 are 770. Rank by rank there is only fill 150, work 160, drain 150.
+TEST(Bounds, OneForwardOneBackwardCarriesFewMicroBatchesATurn) {
+  const Shape s{4, 1, 8};
+  const OwnedCosts c = equal_costs(s, 10, 10, 40);
+  EXPECT_EQ(bounds(*find("1f1b"), s, c).lower, 770);
+  EXPECT_EQ(bounds(*find("gpipe"), s, c).lower, 460);
+  Order order;
+  Workspace w;
+  Timing timing;
+  ASSERT_TRUE(make_order("1f1b", s, order).has_value());
+  ASSERT_TRUE(simulate(order, c, w, timing).has_value());
+  EXPECT_EQ(timing.makespan, 860);
+}
+
+TEST(Bounds, BracketEverySmallCase) {
+  Rng rng(11);
+  Order order;
+  Workspace w;
+  Timing timing;
+  testing::for_every_small_case([&](const Schedule& schedule, const Shape& s) {
+    schedule.generate(s, order);
+    for (const Sends sends : {Sends::overlapped, Sends::blocking}) {
+      for (int seed = 0; seed < 30; ++seed) {
+        const OwnedCosts c = testing::random_costs(s, rng, sends);
+        ASSERT_TRUE(simulate(order, c, w, timing).has_value());
+        const Bounds b = bounds(schedule, s, c);
+        ASSERT_LE(b.lower, timing.makespan)
+            << schedule.name << " " << s.pp << " " << s.chunks << " " << s.micro_batches;
+        ASSERT_GE(b.upper, timing.makespan)
+            << schedule.name << " " << s.pp << " " << s.chunks << " " << s.micro_batches;
+      }
+    }
+  });
+}
+
+// Wider shapes than the exhaustive ones; also how tight: the mean of lower / makespan.
+TEST(Bounds, BracketRandomWideCasesAndAreTight) {
+  Rng rng(12);
+  Order order;
+  Workspace w;
+  Timing timing;
+  for (const Schedule* schedule : kSchedules) {
+    double tightness = 0.0;
+    int cases = 0;
+    for (int i = 0; i < 600; ++i) {
+      Shape s{1 + static_cast<int>(rng.below(16)), 1 + static_cast<int>(rng.below(4)),
+              1 + static_cast<int>(rng.below(64))};
+      if (rng.below(3) == 0) s.group_size = s.pp + static_cast<int>(rng.below(9));
+      if (schedule->name == "none") s.pp = s.chunks = 1;
+      if (schedule->name != "interleaved-1f1b") s.chunks = 1;
+      if (refusal(*schedule, s)) continue;
+      const Sends sends = i % 2 == 0 ? Sends::overlapped : Sends::blocking;
+      const OwnedCosts c = testing::random_costs(s, rng, sends);
+      schedule->generate(s, order);
+      ASSERT_TRUE(simulate(order, c, w, timing).has_value());
+      const Bounds b = bounds(*schedule, s, c);
+      ASSERT_LE(b.lower, timing.makespan)
+          << schedule->name << " " << s.pp << " " << s.chunks << " " << s.micro_batches;
+      ASSERT_GE(b.upper, timing.makespan)
+          << schedule->name << " " << s.pp << " " << s.chunks << " " << s.micro_batches;
+      tightness += static_cast<double>(b.lower) / static_cast<double>(timing.makespan);
+      ++cases;
+    }
+    ASSERT_GT(cases, 300);
+    RecordProperty(std::string(schedule->name), std::to_string(tightness / cases));
+    std::printf("%s: lower / makespan %.3f over %d cases\n", schedule->name.data(),
+                tightness / cases, cases);
+    EXPECT_GT(tightness / cases, 0.5) << schedule->name;
+  }
+}
+
+TEST(Bounds, ExactForEqualStagesAndFreeSends) {
+  for (int p = 2; p <= 8; ++p) {
+    const Shape flat{p, 1, 3 * p};
+    const Bounds one = bounds(*find("1f1b"), flat, equal_costs(flat, 10, 20));
+    EXPECT_EQ(one.lower, (3 * p + p - 1) * 30);
+    EXPECT_EQ(one.upper, one.lower);
+    const Shape looped{p, 2, 3 * p};
+    const Bounds two = bounds(*find("interleaved-1f1b"), looped, equal_costs(looped, 10, 20));
+    EXPECT_EQ(two.lower, (6 * p + p - 1) * 30);
+    EXPECT_EQ(two.upper, two.lower);
+  }
+}
+
+TEST(InFlight, ClosedFormsAreExact) {
+  Order order;
+  Peaks peaks;
+  const auto check = [&](const Schedule& schedule, const Shape& s) {
+    schedule.generate(s, order);
+    const std::vector<ChunkCost> ones(static_cast<std::size_t>(slot_count(s)), {0, 0, 1});
+    find_peaks(order, ones, peaks);
+    for (int rank = 0; rank < s.pp; ++rank) {
+      const auto closed = in_flight(schedule, s, rank);
+      ASSERT_TRUE(closed.has_value());
+      ASSERT_EQ(*closed, peaks.ranks[static_cast<std::size_t>(rank)].held)
+          << schedule.name << " p " << s.pp << " v " << s.chunks << " m " << s.micro_batches
+          << " g " << s.group_size << " rank " << rank;
+    }
+  };
+  testing::for_every_small_case(check);
+  for (const int p : {5, 8, 13}) {
+    for (const int v : {2, 3, 4}) {
+      for (const int group : {0, p + 2, 2 * p}) {
+        for (int m = 1; m <= 4 * p; ++m) check(*find("interleaved-1f1b"), {p, v, m, group});
+      }
+    }
+  }
+}
+
+TEST(InFlight, Published) {
+  EXPECT_EQ(in_flight(*find("1f1b"), {8, 1, 64}, 0), 8);
+  EXPECT_EQ(in_flight(*find("1f1b"), {8, 1, 64}, 7), 1);
+  EXPECT_EQ(in_flight(*find("1f1b"), {8, 1, 3}, 0), 3);
+  EXPECT_EQ(in_flight(*find("gpipe"), {8, 1, 64}, 3), 64);
+  // 2 * 7 + 3 * 8 + 1 = 39 chunks of a quarter stage.
+  EXPECT_EQ(in_flight(*find("interleaved-1f1b"), {8, 4, 64}, 0), 39);
+  EXPECT_EQ(in_flight(*find("interleaved-1f1b"), {8, 4, 8}, 0), 32);
+}
+
+// The short order has the same peak, bytes and counts, whatever the chunks hold.
+TEST(Peaks, FewerMicroBatchesGiveTheSamePeak) {
+  Rng rng(5);
+  Order order;
+  Order scratch;
+  Peaks whole;
+  Peaks quick;
+  for (const Schedule* schedule : kSchedules) {
+    for (int i = 0; i < 1500; ++i) {
+      Shape s{1 + static_cast<int>(rng.below(9)), 1 + static_cast<int>(rng.below(4)),
+              1 + static_cast<int>(rng.below(150))};
+      if (rng.below(3) == 0) s.group_size = s.pp + static_cast<int>(rng.below(9));
+      if (schedule->name == "none") s.pp = s.chunks = 1;
+      if (schedule->name != "interleaved-1f1b") s.chunks = 1;
+      if (refusal(*schedule, s)) continue;
+      const OwnedCosts c = testing::random_costs(s, rng, Sends::overlapped);
+      schedule->generate(s, order);
+      find_peaks(order, c.chunks, whole);
+      ASSERT_TRUE(find_peaks(*schedule, s, c.chunks, scratch, quick).has_value());
+      for (std::size_t rank = 0; rank < whole.ranks.size(); ++rank) {
+        ASSERT_EQ(whole.ranks[rank].held, quick.ranks[rank].held)
+            << schedule->name << " p " << s.pp << " v " << s.chunks << " m " << s.micro_batches
+            << " g " << s.group_size << " rank " << rank;
+      }
+      ASSERT_EQ(whole.in_flight, quick.in_flight);
+      ASSERT_LE(scratch.actions.size(), order.actions.size());
+    }
+  }
+  Peaks refused;
+  EXPECT_FALSE(find_peaks(*find("none"), {2, 1, 1}, {}, scratch, refused).has_value());
+}
+
+}  // namespace
+}  // namespace eratos::schedule

@@ -1,0 +1,58 @@
+// One function an algorithm: the time of a collective over a group, were it run that way. All take
+// a group of at least two ranks and positive bytes; select.cpp decides who is asked.
+#pragma once
+
+#include "eratos/collective/collective.h"
+
+namespace eratos::collective {
+
+// Bus factor f of `kind` over n ranks.
+double bus_factor(ops::CollectiveKind kind, double n);
+
+// Constants of a collective over n ranks inside one domain, from the fitted rows: interpolated in
+// log2 n between rows, the nearest row's beyond them, with `hops` more link latencies for every
+// rank more than the largest row.
+CurveRow curve_at(const CurveRows& rows, double n, double hops, double latency);
+
+const CurveRows& rows_of(const CollectiveContext& context, ops::CollectiveKind kind, Algorithm a);
+bool has_rows(const CollectiveContext& context, ops::CollectiveKind kind, Algorithm a);
+
+// alpha + f b / B + gamma sqrt(b).
+double in_domain_time(const CurveRow& row, double factor, double bytes);
+
+// How a group lies: domains[i] is the number of level-i domains that it touches, ranks[i] the mean
+// number of its ranks in one.
+struct Spread {
+  double size = 1;
+  InplaceVector<double, 4> domains;
+  InplaceVector<double, 4> ranks;
+  bool one_domain = true;
+};
+Spread spread_of(const GroupPlacement& placement);
+
+// The ranks that stand for their domain of level 0: one each.
+GroupPlacement leaders_of(const GroupPlacement& placement);
+
+// eta (2 / nodes)^x, on the seconds side: at least 1, 1 for links that stay inside a node.
+double decay_of(const CollectiveContext& context, const Spread& spread, std::size_t level);
+
+// Seconds per byte of bus traffic of a ring (or tree) that spans the levels: the slowest of them.
+// Level i > 0 is fed by all the group's ranks of one domain of level i-1.
+double spanning_seconds_per_byte(ops::CollectiveKind kind, const Spread& spread,
+                                 const CollectiveContext& context);
+
+double ring_time(ops::CollectiveKind kind, double bytes, const GroupPlacement& placement,
+                 const CollectiveContext& context);
+double tree_time(double bytes, const GroupPlacement& placement, const CollectiveContext& context);
+double in_switch_time(double bytes, const GroupPlacement& placement,
+                      const CollectiveContext& context);
+double mesh_time(ops::CollectiveKind kind, double bytes, const GroupPlacement& placement,
+                 const CollectiveContext& context);
+double hierarchical_time(ops::CollectiveKind kind, double bytes, const GroupPlacement& placement,
+                         const CollectiveContext& context);
+double pairwise_time(double bytes, const GroupPlacement& placement,
+                     const CollectiveContext& context);
+double send_recv_time(double bytes, const GroupPlacement& placement,
+                      const CollectiveContext& context);
+
+}  // namespace eratos::collective

@@ -1,0 +1,105 @@
+// How long a group of ranks needs to exchange a message.
+//
+// Read first: placement says where a group lies, the context what its links sustain, select.cpp
+// which algorithm the communication library runs, and one file an algorithm what that takes.
+//
+// Letters: n ranks, g of them in one scale-up domain, N = n/g domains, b bytes (the larger of one
+// rank's two buffers, as nccl-tests counts), f the bus factor: 2(n-1)/n all-reduce, (n-1)/n
+// all-gather, reduce-scatter and all-to-all, 1 send/receive; busbw = f b / t.
+// Worked example: 64 MiB all-reduced over the 8 GPUs of an H100 node:
+//   15.4 us + 1.75 * 67.1 MB / 481 GB/s + 8.65 ns * sqrt(67.1e6) = 330 us, busbw 356 GB/s
+// (measured 361 to 364).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "eratos/base/inplace_vector.h"
+#include "eratos/base/units.h"
+#include "eratos/calibration/calibration.h"
+#include "eratos/framework/profile.h"
+#include "eratos/hardware/cluster.h"
+#include "eratos/ops/ops.h"
+#include "eratos/parallel/parallel.h"
+
+namespace eratos::collective {
+
+// Where a group's ranks lie. members[i] of them share one domain of the cluster's level i, innermost
+// first; the last entry is the whole group.
+// Groups that run at the same time need no entry of their own: every rank brings its own share of
+// the node's network cards and no more, so rank-aligned groups divide them exactly.
+struct GroupPlacement {
+  int size = 1;
+  InplaceVector<int, 4> members;
+};
+
+// Worked example: dp 16 with stride 8 on nodes of 8: members {1, 16}. With stride 2: {4, 16}.
+// Errors: none; a group larger than the cluster counts as lying in its outermost level.
+GroupPlacement place(parallel::Group group, const hardware::ClusterSpec& cluster);
+
+enum class Algorithm : std::uint8_t {
+  none,          // one rank: nothing to send
+  ring,
+  tree,
+  in_switch,
+  mesh,
+  hierarchical,
+  pairwise,
+  direct,        // send and receive
+  count_,
+};
+std::string_view name_of(Algorithm a);
+
+// One fitted size of one collective inside a scale-up domain.
+struct CurveRow {
+  int gpus = 2;
+  double alpha = 0;             // s
+  double seconds_per_byte = 0;  // 1 / busbw; of a mesh, of one link: (gpus - 1) / busbw
+  double gamma = 0;             // s / sqrt(byte)
+};
+using CurveRows = InplaceVector<CurveRow, 8>;  // by rising group size
+
+struct LevelConstants {
+  int gpus = 1;
+  double latency = 0;           // one hop, s
+  double seconds_per_byte = 0;  // one rank's share of the link
+  bool between_nodes = false;
+  bool in_switch_reduction = false;
+};
+
+struct CollectiveContext {
+  InplaceVector<LevelConstants, 4> levels;
+  // [kind][algorithm], only the algorithms that run inside one domain have rows.
+  std::array<std::array<CurveRows, static_cast<std::size_t>(Algorithm::count_)>, 5> curves{};
+  bool direct_links = false;  // the domain is a mesh: a pair has 1/(domain-1) of the bandwidth
+  int mesh_size = 8;
+  int gpus_per_node = 8;
+  double network_alpha = 0;
+  double network_gamma = 0;
+  double network_decay = 0;
+};
+
+// Link rates of `cluster` times the calibration's shares times factors.collective. The fitted rows
+// belong to the part's own scale-up links; where the cluster states others, they scale with them.
+CollectiveContext make_context(const hardware::ClusterSpec& cluster,
+                               const calibration::PartCalibration& calibration,
+                               const framework::KernelFactors& factors);
+
+struct Choice {
+  Algorithm algorithm = Algorithm::none;
+  Seconds time;
+};
+
+// The algorithm and its time. Never falls when bytes grow, never rises when a link gets faster;
+// reduce-scatter and all-gather never cost more than the all-reduce of the same bytes, and that
+// never more than both. A group of one costs nothing.
+Choice choose(ops::CollectiveKind kind, Bytes bytes, const GroupPlacement& placement,
+              const CollectiveContext& context);
+
+inline Seconds time_of(ops::CollectiveKind kind, Bytes bytes, const GroupPlacement& placement,
+                       const CollectiveContext& context) {
+  return choose(kind, bytes, placement, context).time;
+}
+
+}  // namespace eratos::collective

@@ -1,0 +1,158 @@
+#include "eratos/kernel/context.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "eratos/calibration/curves.h"
+
+namespace eratos::kernel {
+
+namespace {
+
+// For a part that nothing is known about: a middle of the table in docs/model/kernels.md.
+// Assumes: an uncalibrated part sustains 0.7 of its matrix peak and 0.75 of its memory bandwidth.
+constexpr double kDefaultMatrix = 0.7;
+constexpr double kDefaultMemory = 0.75;
+// Attention of an uncalibrated part against its matrix peak: FA2 on H100, 351 of 989 TFLOP/s.
+constexpr double kDefaultAttention = 0.35;
+constexpr double kDefaultAttentionS0 = 300;
+
+// Tile areas of the classes, and which entry of GemmCurve::tile rates each.
+constexpr std::array<double, kTileClasses> kSide1{256, 256, 128, 128, 64};
+constexpr std::array<double, kTileClasses> kSide2{256, 128, 128, 64, 64};
+constexpr std::array<std::size_t, kTileClasses> kRated{0, 0, 1, 2, 3};
+
+// A format that the part lacks runs as the next wider one it has.
+double peak_or_wider(const hardware::AcceleratorSpec& part, DType dtype) {
+  const auto peak = [&](DType t) { return part.peak_of(t).value; };
+  double rate = peak(dtype);
+  switch (dtype) {
+    case DType::fp4:
+      if (rate <= 0) rate = peak(DType::fp8);
+      [[fallthrough]];
+    case DType::fp8:
+    case DType::int8:
+      if (rate <= 0) rate = peak(DType::bf16);
+      [[fallthrough]];
+    case DType::bf16:
+    case DType::fp16:
+      if (rate <= 0 && dtype != DType::bf16) rate = peak(DType::fp16);
+      if (rate <= 0 && dtype == DType::fp16) rate = peak(DType::bf16);
+      [[fallthrough]];
+    default:
+      if (rate <= 0) rate = peak(DType::tf32);
+      if (rate <= 0) rate = peak(DType::fp32);
+  }
+  return rate;
+}
+
+GemmConstants fold_gemm(const hardware::AcceleratorSpec& part, DType dtype,
+                        const calibration::GemmCurve& curve, double factor) {
+  GemmConstants c;
+  const double peak = peak_or_wider(part, dtype);
+  const double units = std::max(1.0, part.compute_units);
+  const double bandwidth = part.memory_bandwidth.value;
+  const double fraction = curve.peak_fraction > 0 ? curve.peak_fraction : kDefaultMatrix;
+  if (peak <= 0 || bandwidth <= 0) return c;
+
+  const double grouped = curve.grouped > 0 ? curve.grouped : 1.0;
+  double best_tile = 0;
+  for (std::size_t t = 0; t < kTileClasses; ++t) {
+    const double efficiency = fraction * factor * curve.tile[kRated[t]];
+    const double area = kSide1[t] * kSide2[t];
+    c.seconds_per_k[t] = 2.0 * area * units / (peak * efficiency);
+    c.grouped_seconds_per_k[t] = c.seconds_per_k[t] / grouped;
+    c.seconds_per_wave[t] = curve.tile_overhead.value * area / (256.0 * 128.0);
+    best_tile = std::max(best_tile, efficiency);
+  }
+  c.seconds_per_flop = 1.0 / (peak * best_tile);
+  c.grouped_seconds_per_flop = c.seconds_per_flop / grouped;
+  c.wide_tile = curve.wide_tile;
+  c.inverse_units = 1.0 / units;
+  c.element_bytes = bytes_per_element(dtype);
+  c.output_bytes = dtype == DType::fp32 || dtype == DType::tf32 ? 4.0 : 2.0;
+  c.seconds_per_byte = 1.0 / ((curve.memory > 0 ? curve.memory : kDefaultMemory) * bandwidth);
+  // An fp32 partial sum is written and read again.
+  c.split_seconds_per_element = 8.0 / bandwidth;
+  c.launch = curve.launch.value;
+  c.split_launch = curve.split_launch.value;
+  return c;
+}
+
+AttentionRows fold_attention(const hardware::AcceleratorSpec& part,
+                             const calibration::AttentionTable& table, std::string_view kernel,
+                             bool backward, bool causal, double factor) {
+  AttentionRows rows;
+  for (const calibration::AttentionCurve& curve :
+       calibration::attention_curves(table, kernel, backward, causal, DType::bf16)) {
+    if (rows.size() == AttentionRows::capacity() || curve.rate.value <= 0) continue;
+    rows.push_back({static_cast<double>(curve.head_dim), 1.0 / (curve.rate.value * factor),
+                    curve.s0});
+  }
+  const double peak = peak_or_wider(part, DType::bf16);
+  if (rows.empty() && peak > 0) {
+    rows.push_back({128.0, 1.0 / (peak * kDefaultAttention * factor), kDefaultAttentionS0});
+  }
+  return rows;
+}
+
+// How much slower `dtype` is than bf16 where the kernel is the same: by rows of its own if the
+// calibration has them, else by matrix peak, and never faster than bf16 without rows.
+double attention_factor(const hardware::AcceleratorSpec& part,
+                        const calibration::AttentionTable& table, std::string_view kernel,
+                        DType dtype) {
+  if (dtype == DType::bf16) return 1;
+  const auto own = calibration::attention_curves(table, kernel, false, true, dtype);
+  const auto base = calibration::attention_curves(table, kernel, false, true, DType::bf16);
+  if (!own.empty() && !base.empty() && own.front().rate.value > 0) {
+    return base.front().rate / own.front().rate;
+  }
+  const double peak = peak_or_wider(part, dtype);
+  const double reference = peak_or_wider(part, DType::bf16);
+  return peak > 0 ? std::max(1.0, reference / peak) : 1.0;
+}
+
+}  // namespace
+
+KernelContext make_context(const hardware::AcceleratorSpec& part,
+                           const calibration::PartCalibration& calibration,
+                           const framework::KernelFactors& factors,
+                           std::string_view attention_kernel, Setting setting) {
+  const bool training = setting == Setting::in_training;
+  KernelContext context;
+
+  for (std::size_t i = 0; i < context.gemm.size(); ++i) {
+    const DType dtype = static_cast<DType>(i);
+    const calibration::GemmCurve curve = calibration::gemm_curve(calibration, dtype);
+    const double factor = training ? curve.in_training * factors.matrix : 1.0;
+    context.gemm[i] = fold_gemm(part, dtype, curve, factor);
+  }
+
+  const calibration::AttentionTable& table = calibration.attention;
+  const double attention = training ? factors.attention : 1.0;
+  for (const bool backward : {false, true}) {
+    for (const bool causal : {false, true}) {
+      context.attention[backward ? 1 : 0][causal ? 1 : 0] =
+          fold_attention(part, table, attention_kernel, backward, causal, attention);
+    }
+  }
+  for (std::size_t i = 0; i < context.attention_dtype_factor.size(); ++i) {
+    context.attention_dtype_factor[i] =
+        attention_factor(part, table, attention_kernel, static_cast<DType>(i));
+  }
+  context.head_dim_64 = table.head_dim_64;
+  context.mla_seconds_factor = table.mla > 0 ? 1.0 / table.mla : 1.0;
+
+  const calibration::ElementwiseCurve& elementwise = calibration.elementwise;
+  const double memory = training ? factors.memory_bound : 1.0;
+  for (std::size_t i = 0; i < elementwise.share.size(); ++i) {
+    const double share = elementwise.share[i] > 0 ? elementwise.share[i] : kDefaultMemory;
+    const double rate = share * memory * part.memory_bandwidth.value;
+    context.elementwise_seconds_per_byte[i] = rate > 0 ? 1.0 / rate : 0.0;
+  }
+  context.elementwise_launch = elementwise.launch.value;
+  context.attention_launch = elementwise.launch.value;
+  return context;
+}
+
+}  // namespace eratos::kernel

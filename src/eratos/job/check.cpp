@@ -1,0 +1,242 @@
+// Every rule of legality, one function a subject. Each fault names the field, the values and the
+// cure; a legal job allocates nothing here.
+#include <cmath>
+#include <variant>
+
+#include "eratos/job/job.h"
+#include "eratos/job/placement.h"
+#include "eratos/layer/attention.h"
+#include "eratos/layer/legality.h"
+#include "eratos/layer/mla.h"
+#include "eratos/layer/mlp.h"
+#include "eratos/layer/moe.h"
+#include "eratos/layer/output.h"
+
+namespace eratos::job {
+
+namespace {
+
+using layer::number;
+using layer::reject;
+using parallel::Sharding;
+
+void check_positive(const JobSpec& s, Diagnostics& faults) {
+  const struct {
+    const char* field;
+    double value;
+  } fields[] = {{"parallel.tp", static_cast<double>(s.parallel.tp)},
+                {"parallel.pp", static_cast<double>(s.parallel.pp)},
+                {"parallel.vpp", static_cast<double>(s.parallel.vpp)},
+                {"parallel.cp", static_cast<double>(s.parallel.cp)},
+                {"parallel.ep", static_cast<double>(s.parallel.ep)},
+                {"parallel.etp", static_cast<double>(s.parallel.etp)},
+                {"batch.micro", static_cast<double>(s.batch.micro)},
+                {"batch.global", static_cast<double>(s.batch.global)},
+                {"batch.sequence", static_cast<double>(s.batch.sequence)}};
+  for (const auto& f : fields) {
+    if (f.value < 1) {
+      reject(faults, f.field, std::string(f.field) + "=" + number(f.value) + " is not positive",
+             "give a value of at least 1");
+    }
+  }
+  if (s.model.layers() < 1 || s.model.hidden < 1 || s.model.vocab < 1) {
+    reject(faults, "model", "the architecture has no layers, hidden size or vocabulary",
+           "name a catalogue model or give layers, hidden and vocab");
+  }
+  if (s.cluster.gpus() < 1) {
+    reject(faults, "cluster", "the cluster has no accelerators", "name one, e.g. h100-sxm-16x8");
+  }
+}
+
+void check_degrees(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
+  const int world = s.cluster.gpus();
+  const long long dense = static_cast<long long>(s.parallel.tp) * s.parallel.cp * s.parallel.pp;
+  if (dense > world || world % dense != 0) {
+    reject(faults, "parallel.tp",
+           "tp*cp*pp=" + number(static_cast<double>(dense)) + " does not divide the " + number(world) +
+               " accelerators of " + s.cluster.name,
+           "choose degrees whose product divides " + number(world) + ", or another --nodes");
+    return;
+  }
+  out.parallel = s.parallel;
+  out.parallel.dp = static_cast<int>(world / dense);
+  const bool moe = model::is_moe(s.model);
+  if (!moe && (s.parallel.ep > 1 || s.parallel.etp > 1)) {
+    reject(faults, "parallel.ep", "ep=" + number(s.parallel.ep) + " for a model without experts",
+           "set parallel.ep: 1 and parallel.etp: 1");
+    return;
+  }
+  if (moe) {
+    const long long expert = static_cast<long long>(s.parallel.ep) * s.parallel.etp * s.parallel.pp;
+    if (expert > world || world % expert != 0) {
+      reject(faults, "parallel.ep",
+             "ep*etp*pp=" + number(static_cast<double>(expert)) + " does not divide the " +
+                 number(world) + " accelerators",
+             "choose ep and etp whose product with pp divides " + number(world));
+    }
+  }
+  if (s.parallel.vpp > 1 && s.parallel.pp == 1) {
+    reject(faults, "parallel.vpp", "vpp=" + number(s.parallel.vpp) + " without pipeline parallelism",
+           "set parallel.vpp: 1 or raise parallel.pp");
+  }
+  if (s.parallel.sharding == Sharding::hsdp) {
+    const int ranks = out.parallel.dp * out.parallel.cp;
+    if (s.parallel.hsdp_group < 1 || ranks % s.parallel.hsdp_group != 0) {
+      reject(faults, "sharding.group",
+             "the sharding group of " + number(s.parallel.hsdp_group) + " does not divide the dp*cp=" +
+                 number(ranks) + " ranks",
+             "choose a group that divides " + number(ranks));
+    }
+  }
+}
+
+void check_batch(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
+  const int dp = out.parallel.dp;
+  const long long slice = static_cast<long long>(s.batch.micro) * dp;
+  if (s.batch.global % slice != 0) {
+    reject(faults, "batch.global",
+           "batch.global=" + number(s.batch.global) + " is not a multiple of micro*dp = " +
+               number(s.batch.micro) + "*" + number(dp) + " = " + number(static_cast<double>(slice)),
+           "choose a multiple of " + number(static_cast<double>(slice)) + ", or another micro-batch");
+    return;
+  }
+  out.micro_batches = static_cast<int>(s.batch.global / slice);
+  const int cut = s.parallel.cp > 1 ? 2 * s.parallel.cp : 1;
+  if (s.batch.sequence % cut != 0) {
+    reject(faults, "parallel.cp",
+           "cp=" + number(s.parallel.cp) + " cuts the sequence of " + number(s.batch.sequence) +
+               " into " + number(cut) + " balanced pieces, which do not divide it",
+           "choose a sequence that is a multiple of " + number(cut));
+  } else if (s.parallel.sequence_parallel &&
+             (static_cast<long long>(s.batch.sequence) / s.parallel.cp) % s.parallel.tp != 0) {
+    reject(faults, "parallel.sequence_parallel",
+           "tp=" + number(s.parallel.tp) + " does not divide the rank's sequence of " +
+               number(static_cast<double>(s.batch.sequence) / s.parallel.cp),
+           "choose another sequence length, or turn sequence_parallel off");
+  }
+}
+
+void check_numerics(const JobSpec& s, Diagnostics& faults) {
+  switch (s.precision) {
+    case Recipe::fp32:
+    case Recipe::bf16:
+    case Recipe::fp16:
+    case Recipe::fp8_delayed:
+    case Recipe::fp8_current:
+      break;
+    default:
+      reject(faults, "precision.recipe",
+             "precision " + std::string(name_of(s.precision)) + " is not modelled in this version",
+             "use fp32, fp16, bf16, fp8-delayed or fp8-current");
+      return;
+  }
+  const DType format = gemm_dtype(s.precision);
+  if (s.cluster.accelerator.peak_of(format).value <= 0) {
+    reject(faults, "precision.recipe",
+           s.cluster.accelerator.name + " has no " + std::string(eratos::name_of(format)) +
+               " matrix products",
+           "choose a precision that the part has");
+  }
+}
+
+void check_schedule(const JobSpec& s, Diagnostics& faults) {
+  const std::string& a = s.schedule.algorithm;
+  if (a != "auto" && a != "none" && a != "gpipe" && a != "1f1b" && a != "interleaved-1f1b") {
+    reject(faults, "schedule.algorithm", "schedule " + a + " is not modelled in this version",
+           "use auto, gpipe, 1f1b or interleaved-1f1b");
+    return;
+  }
+  if (a == "none" && s.parallel.pp > 1) {
+    reject(faults, "schedule.algorithm", "schedule none with pp=" + number(s.parallel.pp),
+           "use auto, gpipe, 1f1b or interleaved-1f1b");
+  }
+  if ((a == "1f1b" || a == "gpipe") && s.parallel.vpp > 1) {
+    reject(faults, "schedule.algorithm", a + " has one chunk a rank, vpp=" + number(s.parallel.vpp),
+           "use interleaved-1f1b, or set parallel.vpp: 1");
+  }
+  if (a == "interleaved-1f1b" && s.parallel.vpp < 2) {
+    reject(faults, "schedule.algorithm", "interleaved-1f1b needs several chunks a rank, vpp=1",
+           "set parallel.vpp to 2 or more, or use 1f1b");
+  }
+}
+
+void check_recompute(const JobSpec& s, Diagnostics& faults) {
+  if (s.recompute.granularity != Granularity::full) return;
+  if (s.recompute.layers < 0) {
+    reject(faults, "recompute.layers", "recompute.layers=" + number(s.recompute.layers),
+           "give 0 or more layers");
+  }
+  for (const int id : s.recompute.layer_ids) {
+    if (id < 0 || id >= s.model.layers()) {
+      reject(faults, "recompute.layer_ids",
+             "layer " + number(id) + " is not one of 0.." + number(s.model.layers() - 1),
+             "list layers that exist");
+    }
+  }
+  if (s.recompute.method == RecomputeMethod::uniform && s.recompute.layers == 0 &&
+      s.recompute.layer_ids.empty()) {
+    reject(faults, "recompute.layers", "uniform recomputation of units of 0 layers",
+           "give 1 or more, or recompute.granularity: none");
+  }
+}
+
+void check_layers(const JobSpec& s, const CheckedJob& out, Diagnostics& faults) {
+  for (const layer::BlockSpec& block : s.model.blocks) {
+    if (const auto* a = std::get_if<layer::AttentionSpec>(&block.mixer)) {
+      layer::check_attention(*a, out.parallel, faults);
+    } else if (const auto* mla = std::get_if<layer::MlaSpec>(&block.mixer)) {
+      layer::check_mla(*mla, out.parallel, faults);
+    }
+    if (const auto* m = std::get_if<layer::MlpSpec>(&block.feed_forward)) {
+      layer::check_mlp(*m, out.parallel, faults);
+    } else if (const auto* moe = std::get_if<layer::MoeSpec>(&block.feed_forward)) {
+      layer::check_moe(*moe, out.parallel, faults);
+    }
+  }
+  if (s.model.position == layer::Position::learned && s.model.max_positions > 0 &&
+      s.batch.sequence > s.model.max_positions) {
+    reject(faults, "batch.sequence",
+           "sequence " + number(s.batch.sequence) + " exceeds the " + number(s.model.max_positions) +
+               " learned positions",
+           "choose at most " + number(s.model.max_positions));
+  }
+}
+
+// Two blocks can share a fault (every layer has the same heads): say it once.
+void drop_repeats(Diagnostics& faults) {
+  Diagnostics kept;
+  for (Diagnostic& d : faults) {
+    bool seen = false;
+    for (const Diagnostic& k : kept) seen = seen || (k.message == d.message && k.field == d.field);
+    if (!seen) kept.push_back(std::move(d));
+  }
+  faults = std::move(kept);
+}
+
+}  // namespace
+
+Diagnostics check(const JobSpec& spec, CheckedJob& out) {
+  Diagnostics faults;
+  out.spec = &spec;
+  out.parallel = spec.parallel;
+  out.parallel.dp = 0;
+  out.micro_batches = 0;
+  check_positive(spec, faults);
+  if (!faults.empty()) return faults;
+  const double multiple = static_cast<double>(spec.framework.vocab_divisible_by) *
+                          (spec.framework.vocab_divisible_by > 1 ? spec.parallel.tp : 1);
+  out.padded_vocab = std::ceil(spec.model.vocab / multiple) * multiple;
+  check_degrees(spec, out, faults);
+  if (out.parallel.dp > 0) check_batch(spec, out, faults);
+  check_numerics(spec, faults);
+  check_schedule(spec, faults);
+  check_recompute(spec, faults);
+  check_layers(spec, out, faults);
+  Diagnostics placement;
+  place_layers(spec, out, placement);
+  for (Diagnostic& d : placement) faults.push_back(std::move(d));
+  if (faults.size() > 1) drop_repeats(faults);
+  return faults;
+}
+
+}  // namespace eratos::job

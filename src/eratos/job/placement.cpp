@@ -1,0 +1,162 @@
+#include "eratos/job/placement.h"
+
+#include <variant>
+
+#include "eratos/layer/legality.h"
+
+namespace eratos::job {
+
+namespace {
+
+using layer::number;
+using layer::reject;
+
+void number_layers(CheckedJob& out) {
+  int next = 0;
+  for (VirtualStage& stage : out.stages) {
+    stage.first_layer = next;
+    next += stage.layers;
+  }
+}
+
+void place_explicit(const JobSpec& spec, CheckedJob& out, Diagnostics& faults) {
+  const int p = spec.parallel.pp;
+  const int v = spec.parallel.vpp;
+  const auto& stages = spec.layout.stages;
+  if (static_cast<int>(stages.size()) != p * v) {
+    reject(faults, "parallel.layout",
+           "the layout has " + number(static_cast<double>(stages.size())) + " stages, pp*vpp=" + number(p * v),
+           "write pp*vpp stages, or set vpp to stages / pp");
+    return;
+  }
+  int layers = 0;
+  int mtp = 0;
+  for (const StageLayout& s : stages) {
+    out.stages.push_back({0, s.layers, s.mtp, s.embedding, s.output});
+    layers += s.layers;
+    mtp += s.mtp;
+  }
+  if (layers != spec.model.layers()) {
+    reject(faults, "parallel.layout",
+           "the layout places " + number(layers) + " layers, the model has " + number(spec.model.layers()),
+           "make the layout's t counts add up to " + number(spec.model.layers()));
+  }
+  if (!stages.front().embedding) out.stages[0].embedding = true;
+  if (!stages.back().output) out.stages.back().output = true;
+  if (spec.mtp && mtp == 0) out.stages.back().mtp = spec.model.mtp_layers;
+  if (!spec.mtp) {
+    for (VirtualStage& s : out.stages) s.mtp = 0;
+  }
+}
+
+// Per pipeline rank, then cut into v equal chunks.
+void place_uneven(const JobSpec& spec, CheckedJob& out, Diagnostics& faults) {
+  const int p = spec.parallel.pp;
+  const int v = spec.parallel.vpp;
+  const int first = spec.layout.first_stage_layers;
+  const int last = spec.layout.last_stage_layers;
+  int rest = spec.model.layers();
+  int even = p;
+  if (first > 0) {
+    rest -= first;
+    --even;
+  }
+  if (last > 0) {
+    rest -= last;
+    --even;
+  }
+  if (rest < 0 || even < 0 || (even == 0 && rest != 0) || (even > 0 && rest % (even * v) != 0) ||
+      first % v != 0 || last % v != 0) {
+    reject(faults, "parallel.layout",
+           number(spec.model.layers()) + " layers with " + number(first) + " on the first and " +
+               number(last) + " on the last of pp=" + number(p) + " stages do not divide into vpp=" +
+               number(v) + " chunks",
+           "change the first or last stage's layers, pp or vpp");
+    return;
+  }
+  for (int chunk = 0; chunk < v; ++chunk) {
+    for (int rank = 0; rank < p; ++rank) {
+      int layers = even > 0 ? rest / even / v : 0;
+      if (rank == 0 && first > 0) layers = first / v;
+      if (rank == p - 1 && last > 0) layers = last / v;
+      out.stages.push_back({0, layers, 0, false, false});
+    }
+  }
+}
+
+void place_even(const JobSpec& spec, CheckedJob& out, Diagnostics& faults) {
+  const int stages = spec.parallel.pp * spec.parallel.vpp;
+  const int slots = spec.model.layers() + (spec.layout.embedding_counts ? 1 : 0) +
+                    (spec.layout.output_counts ? 1 : 0);
+  if (slots % stages != 0) {
+    reject(faults, spec.parallel.vpp > 1 ? "parallel.vpp" : "parallel.pp",
+           number(slots) + (slots == spec.model.layers() ? " layers" : " layers (embedding and loss counted)") +
+               " do not divide into pp*vpp=" + number(stages) + " stages",
+           "choose pp and vpp whose product divides " + number(slots) +
+               ", or say the stages with parallel.layout");
+    return;
+  }
+  for (int i = 0; i < stages; ++i) {
+    int layers = slots / stages;
+    if (i == 0 && spec.layout.embedding_counts) --layers;
+    if (i == stages - 1 && spec.layout.output_counts) --layers;
+    out.stages.push_back({0, layers, 0, false, false});
+  }
+}
+
+// Weights of one layer's matrices: what nanotron calls its compute cost.
+double layer_cost(const layer::BlockSpec& block) {
+  double cost = 0;
+  if (const auto* a = std::get_if<layer::AttentionSpec>(&block.mixer)) {
+    cost += 4.0 * a->heads * a->head_dim * a->hidden;
+  }
+  if (const auto* m = std::get_if<layer::MlpSpec>(&block.feed_forward)) cost += 3.0 * m->ffn * m->hidden;
+  return cost;
+}
+
+// Blocks in order are given to the current stage, which is left once the cumulative cost passes
+// its share of the whole; the output layer counts with vocabulary * hidden.
+void place_by_cost(const JobSpec& spec, CheckedJob& out) {
+  const int stages = spec.parallel.pp * spec.parallel.vpp;
+  double total = out.padded_vocab * spec.model.hidden;
+  for (const std::uint8_t kind : spec.model.pattern) total += layer_cost(spec.model.blocks[kind]);
+  for (int i = 0; i < stages; ++i) out.stages.push_back({});
+  double cumulative = 0;
+  int stage = 0;
+  for (const std::uint8_t kind : spec.model.pattern) {
+    out.stages[static_cast<std::size_t>(stage)].layers += 1;
+    cumulative += layer_cost(spec.model.blocks[kind]);
+    if (cumulative > total * (stage + 1) / stages && stage + 1 < stages) ++stage;
+  }
+}
+
+}  // namespace
+
+void place_layers(const JobSpec& spec, CheckedJob& out, Diagnostics& faults) {
+  out.stages.clear();
+  const double stages = static_cast<double>(spec.parallel.pp) * spec.parallel.vpp;
+  if (stages > static_cast<double>(kMaxVirtualStages)) {
+    reject(faults, "parallel.pp", "pp*vpp=" + number(stages) + " virtual stages",
+           "choose at most " + number(static_cast<double>(kMaxVirtualStages)));
+    return;
+  }
+  if (!spec.layout.stages.empty()) {
+    place_explicit(spec, out, faults);
+    if (faults.empty()) number_layers(out);
+    return;
+  }
+  if (spec.layout.first_stage_layers > 0 || spec.layout.last_stage_layers > 0) {
+    place_uneven(spec, out, faults);
+  } else if (spec.framework.pipeline_split == framework::PipelineSplit::cost) {
+    place_by_cost(spec, out);
+  } else {
+    place_even(spec, out, faults);
+  }
+  if (out.stages.empty()) return;
+  out.stages[0].embedding = true;
+  out.stages.back().output = true;
+  if (spec.mtp) out.stages.back().mtp = spec.model.mtp_layers;
+  number_layers(out);
+}
+
+}  // namespace eratos::job

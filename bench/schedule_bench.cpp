@@ -84,8 +84,8 @@ Tables random_job(const Shape& s, std::uint64_t seed) {
   for (int slot = 0; slot < slot_count(s); ++slot) {
     const auto f = static_cast<Picoseconds>(1000000 + rng.below(1000000));
     t.chunks.push_back({f, f + static_cast<Picoseconds>(rng.below(2000000)), 100 << 20});
-    t.links.push_back({static_cast<Picoseconds>(rng.below(200000)),
-                       static_cast<Picoseconds>(rng.below(200000))});
+    t.links.push_back(
+        {static_cast<Picoseconds>(rng.below(200000)), static_cast<Picoseconds>(rng.below(200000))});
   }
   return t;
 }
@@ -112,8 +112,8 @@ void order_and_simulate(benchmark::State& state) {
   once();
   const std::int64_t before = allocations.load();
   for (auto _ : state) once();
-  state.counters["allocations"] = static_cast<double>(allocations.load() - before) /
-                                  static_cast<double>(state.iterations());
+  state.counters["allocations"] =
+      static_cast<double>(allocations.load() - before) / static_cast<double>(state.iterations());
   state.SetLabel(kNames[state.range(0)]);
   per_action(state, c.shape);
 }
@@ -196,8 +196,8 @@ void screen(benchmark::State& state) {
   once();
   const std::int64_t before = allocations.load();
   for (auto _ : state) once();
-  state.counters["allocations"] = static_cast<double>(allocations.load() - before) /
-                                  static_cast<double>(state.iterations());
+  state.counters["allocations"] =
+      static_cast<double>(allocations.load() - before) / static_cast<double>(state.iterations());
   state.SetLabel(kNames[state.range(0)]);
 }
 BENCHMARK(screen)->Arg(0)->Arg(1)->Arg(2)->Unit(benchmark::kMicrosecond);

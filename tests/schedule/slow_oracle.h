@@ -40,8 +40,8 @@ inline std::optional<SlowAnswer> slow_simulate(const Order& order, const Costs& 
       const ChunkCost& c = costs.chunks[static_cast<std::size_t>(rank * v + a.chunk)];
       const int stage = a.chunk * p + rank;
       index[{stage, a.kind, a.micro_batch}] = nodes.size();
-      nodes.push_back({stage, rank, a.kind, a.micro_batch,
-                       a.kind == Kind::forward ? c.forward : c.backward});
+      nodes.push_back(
+          {stage, rank, a.kind, a.micro_batch, a.kind == Kind::forward ? c.forward : c.backward});
     }
   }
   const auto link = [&](int stage, Kind kind) -> Picoseconds {

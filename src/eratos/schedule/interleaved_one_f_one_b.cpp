@@ -15,9 +15,12 @@
 // and they are struck from the order. Striking micro-batches from an order that completes leaves
 // one that completes: what remains depends on nothing that went.
 #include <algorithm>
+#include <cstddef>
 #include <string>
 
+#include "eratos/schedule/peak.h"
 #include "eratos/schedule/registry.h"
+#include "eratos/schedule/simulate.h"
 
 namespace eratos::schedule {
 namespace {
@@ -38,45 +41,79 @@ Plan plan_of(const Shape& s) {
   return plan;
 }
 
-std::int64_t warm_up_of(const Shape& s, const Plan& plan, int rank) {
-  return 2 * std::int64_t{s.pp - 1 - rank} + std::int64_t{s.chunks - 1} * plan.group;
-}
-
-// Walks the table entry by entry.
+// Walks the table. A run is a stretch of one chunk with micro-batches that count up by one, all of
+// them real or all struck.
 class Entries {
  public:
-  Entries(const Shape& s, const Plan& plan)
-      : chunks_(s.chunks), group_(plan.group), padded_(plan.padded), last_(plan.last_group) {
-    size_ = padded_ > group_ ? group_ : last_;
+  Entries(const Shape& s, const Plan& plan) : shape_(s), plan_(plan) { start_group(); }
+
+  bool real() const { return base_ + offset_ < shape_.micro_batches; }
+  int left() const {
+    return (real() ? std::min(size_, shape_.micro_batches - base_) : size_) - offset_;
+  }
+  Action action(Kind kind) const {
+    const int chunk = kind == Kind::forward ? chunk_ : shape_.chunks - 1 - chunk_;
+    return {base_ + offset_, static_cast<std::int16_t>(chunk), kind};
   }
 
-  int micro_batch() const { return base_ + offset_; }
-  int chunk() const { return chunk_; }
-
-  // Entries until the chunk changes, this one included: their micro-batches count up by one.
-  int left() const { return size_ - offset_; }
-
   // Moves on by n <= left().
-  void next(int n = 1) {
+  void next(int n) {
     offset_ += n;
     if (offset_ < size_) return;
     offset_ = 0;
-    if (++chunk_ < chunks_) return;
+    if (++chunk_ < shape_.chunks) return;
     chunk_ = 0;
     base_ += size_;
-    size_ = padded_ - base_ > group_ ? group_ : last_;
+    start_group();
   }
 
  private:
-  int chunks_;
-  int group_;
-  int padded_;
-  int last_;
+  void start_group() {
+    size_ = plan_.padded - base_ > plan_.group ? plan_.group : plan_.last_group;
+  }
+
+  const Shape& shape_;
+  const Plan& plan_;
   int size_ = 0;
   int base_ = 0;
   int chunk_ = 0;
   int offset_ = 0;
 };
+
+// `count` times: a forward if there is one, then a backward if there is one, each time of the next
+// micro-batch.
+struct Run {
+  int count = 0;
+  bool has_forward = false;
+  bool has_backward = false;
+  Action forward;
+  Action backward;
+};
+
+template <class Visit>
+void for_every_run(const Shape& s, const Plan& plan, int rank, Visit visit) {
+  const std::int64_t total = std::int64_t{plan.padded} * s.chunks;
+  const std::int64_t warm_up =
+      std::min(total, 2 * std::int64_t{s.pp - 1 - rank} + std::int64_t{s.chunks - 1} * plan.group);
+  Entries forward(s, plan);
+  Entries backward(s, plan);
+  const auto advance = [&](std::int64_t entries, bool forwards, bool backwards) {
+    while (entries > 0) {
+      std::int64_t count = entries;
+      if (forwards) count = std::min<std::int64_t>(count, forward.left());
+      if (backwards) count = std::min<std::int64_t>(count, backward.left());
+      const int n = static_cast<int>(count);
+      visit(Run{n, forwards && forward.real(), backwards && backward.real(),
+                forward.action(Kind::forward), backward.action(Kind::backward)});
+      if (forwards) forward.next(n);
+      if (backwards) backward.next(n);
+      entries -= n;
+    }
+  };
+  advance(warm_up, true, false);
+  advance(total - warm_up, true, true);
+  advance(warm_up, false, true);
+}
 
 std::optional<Diagnostic> refuse(const Shape& s) {
   if (s.pp < 2) {
@@ -90,90 +127,39 @@ std::optional<Diagnostic> refuse(const Shape& s) {
                       .field = "parallel.vpp"};
   }
   if (s.group_size != 0 && s.group_size < s.pp) {
-    return Diagnostic{.message = "interleaved-1f1b needs groups of at least pp = " +
-                                 std::to_string(s.pp) + " micro-batches, but the group size is " +
-                                 std::to_string(s.group_size),
-                      .cure = "raise it, or leave it out",
-                      .field = "schedule.group_size"};
+    return Diagnostic{
+        .message = "interleaved-1f1b needs groups of at least pp = " + std::to_string(s.pp) +
+                   " micro-batches, but the group size is " + std::to_string(s.group_size),
+        .cure = "raise it, or leave it out",
+        .field = "schedule.group_size"};
   }
   return std::nullopt;
-}
-
-// n entries of one direction; struck ones leave nothing.
-Action* append(Action* out, const Shape& s, Entries& e, Kind kind, std::int64_t n) {
-  while (n > 0) {
-    const int run = static_cast<int>(std::min<std::int64_t>(n, e.left()));
-    const int chunk = kind == Kind::forward ? e.chunk() : s.chunks - 1 - e.chunk();
-    const int stop = std::min(e.micro_batch() + run, s.micro_batches);
-    for (int i = e.micro_batch(); i < stop; ++i) {
-      *out++ = {i, static_cast<std::int16_t>(chunk), kind};
-    }
-    e.next(run);
-    n -= run;
-  }
-  return out;
 }
 
 void generate(const Shape& s, Order& order) {
   begin_order(s, Placement::looped, order);
   const Plan plan = plan_of(s);
-  const std::int64_t total = std::int64_t{plan.padded} * s.chunks;
-  const std::size_t each = static_cast<std::size_t>(s.chunks) * kKinds *
-                           static_cast<std::size_t>(s.micro_batches);
+  const std::size_t each =
+      static_cast<std::size_t>(s.chunks) * kKinds * static_cast<std::size_t>(s.micro_batches);
   for (int rank = 0; rank < s.pp; ++rank) {
     order.actions.resize(order.actions.size() + each);
     Action* out = order.actions.data() + (order.actions.size() - each);
-    Entries forward(s, plan);
-    Entries backward(s, plan);
-    const std::int64_t warm_up = std::min(total, warm_up_of(s, plan, rank));
-    out = append(out, s, forward, Kind::forward, warm_up);
-    for (std::int64_t k = warm_up; k < total;) {
-      const auto run = static_cast<int>(
-          std::min<std::int64_t>({total - k, forward.left(), backward.left()}));
-      if (std::max(forward.micro_batch(), backward.micro_batch()) + run <= s.micro_batches) {
-        Action f{forward.micro_batch(), static_cast<std::int16_t>(forward.chunk()), Kind::forward};
-        Action b{backward.micro_batch(),
-                 static_cast<std::int16_t>(s.chunks - 1 - backward.chunk()), Kind::backward};
-        for (int i = 0; i < run; ++i) {
+    for_every_run(s, plan, rank, [&out](const Run& run) {
+      Action f = run.forward;
+      Action b = run.backward;
+      if (run.has_forward && run.has_backward) {
+        for (int i = 0; i < run.count; ++i, ++f.micro_batch, ++b.micro_batch) {
           *out++ = f;
           *out++ = b;
-          ++f.micro_batch;
-          ++b.micro_batch;
         }
-        forward.next(run);
-        backward.next(run);
-      } else {
-        for (int i = 0; i < run; ++i) {
-          out = append(out, s, forward, Kind::forward, 1);
-          out = append(out, s, backward, Kind::backward, 1);
-        }
+      } else if (run.has_forward) {
+        for (int i = 0; i < run.count; ++i, ++f.micro_batch) *out++ = f;
+      } else if (run.has_backward) {
+        for (int i = 0; i < run.count; ++i, ++b.micro_batch) *out++ = b;
       }
-      k += run;
-    }
-    append(out, s, backward, Kind::backward, warm_up);
+    });
     end_rank(order);
   }
-}
-
-std::int64_t in_flight(const Shape& s, int rank) {
-  const Plan plan = plan_of(s);
-  const std::int64_t total = std::int64_t{plan.padded} * s.chunks;
-  const std::int64_t most = std::min(total, warm_up_of(s, plan, rank) + 1);
-  if (plan.padded == s.micro_batches || s.micro_batches >= 2 * plan.group) return most;
-  // The first warm_up + 1 forwards may include struck ones: count those that exist.
-  Entries forward(s, plan);
-  Entries backward(s, plan);
-  std::int64_t held = 0;
-  std::int64_t peak = 0;
-  for (std::int64_t k = 0; k < total; ++k) {
-    held += forward.micro_batch() < s.micro_batches;
-    peak = std::max(peak, held);
-    forward.next();
-    if (k < most - 1) continue;
-    held -= backward.micro_batch() < s.micro_batches;
-    backward.next();
-  }
-  return peak;
 }
 
 // The order repeats itself group by group once the warm-up, shorter than two groups, is over, so
@@ -181,7 +167,75 @@ std::int64_t in_flight(const Shape& s, int rank) {
 int micro_batches_for_peak(const Shape& s) {
   const Plan plan = plan_of(s);
   const int rest = s.micro_batches % plan.group;
-  return std::min(s.micro_batches, 3 * plan.group + rest);
+  return static_cast<int>(
+      std::min<std::int64_t>(s.micro_batches, 3 * std::int64_t{plan.group} + rest));
+}
+
+// Within a run what is held moves by the same amount each time, so its first or its last forward
+// is its highest.
+RankPeak peak(const Shape& s, int rank, std::span<const ChunkCost> chunks,
+              std::span<std::int32_t> in_flight) {
+  Shape fewer = s;
+  fewer.micro_batches = micro_batches_for_peak(s);
+  const Plan plan = plan_of(fewer);
+  RankPeak best{-1, 0};
+  int stop = 0;  // the run that peaks, and how many of its pairs come before the peak
+  int pairs = 0;
+  const auto held_of = [&](const Action& a) {
+    return chunks[static_cast<std::size_t>(a.chunk)].held;
+  };
+  std::int64_t held = 0;
+  std::int64_t index = 0;
+  int number = 0;
+  for_every_run(fewer, plan, rank, [&](const Run& run) {
+    const std::int64_t up = run.has_forward ? held_of(run.forward) : 0;
+    const std::int64_t down = run.has_backward ? held_of(run.backward) : 0;
+    const int each = int{run.has_forward} + int{run.has_backward};
+    if (run.has_forward) {
+      const int at = up > down ? run.count - 1 : 0;
+      const std::int64_t level = held + at * (up - down) + up;
+      if (level > best.held) {
+        best = {level, index + std::int64_t{at} * each};
+        stop = number;
+        pairs = at;
+      }
+    }
+    held += run.count * (up - down);
+    index += std::int64_t{run.count} * each;
+    ++number;
+  });
+  std::fill(in_flight.begin(), in_flight.end(), 0);
+  number = 0;
+  for_every_run(fewer, plan, rank, [&](const Run& run) {
+    const auto f = static_cast<std::size_t>(run.forward.chunk);
+    const auto b = static_cast<std::size_t>(run.backward.chunk);
+    if (number <= stop) {
+      const int count = number < stop ? run.count : pairs;
+      if (run.has_forward) in_flight[f] += number < stop ? count : count + 1;
+      if (run.has_backward) in_flight[b] -= count;
+    }
+    ++number;
+  });
+  return best;
+}
+
+std::int64_t in_flight(const Shape& s, int rank) {
+  const Plan plan = plan_of(s);
+  // The table's first warm-up + 1 forwards, all of them real once two groups are.
+  if (plan.padded == s.micro_batches || s.micro_batches >= 2 * plan.group) {
+    const std::int64_t warm_up =
+        2 * std::int64_t{s.pp - 1 - rank} + std::int64_t{s.chunks - 1} * plan.group;
+    return std::min(std::int64_t{plan.padded} * s.chunks, warm_up + 1);
+  }
+  std::int64_t held = 0;
+  std::int64_t most = 0;
+  for_every_run(s, plan, rank, [&](const Run& run) {
+    const int up = run.has_forward;
+    const int down = run.has_backward;
+    if (up > 0) most = std::max(most, held + (up > down ? run.count - 1 : 0) + 1);
+    held += run.count * (up - down);
+  });
+  return most;
 }
 
 Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
@@ -199,6 +253,7 @@ constinit const Schedule schedules::interleaved_one_f_one_b{
     .generate = generate,
     .in_flight = in_flight,
     .micro_batches_for_peak = micro_batches_for_peak,
+    .peak = peak,
     .lower = nullptr,
     .upper_equal = upper_equal,
 };

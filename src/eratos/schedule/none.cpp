@@ -8,8 +8,8 @@ namespace {
 
 std::optional<Diagnostic> refuse(const Shape& s) {
   if (s.pp == 1 && s.chunks == 1) return std::nullopt;
-  return Diagnostic{.message = "schedule none runs no pipeline, but pp is " +
-                               std::to_string(s.pp) + " and vpp " + std::to_string(s.chunks),
+  return Diagnostic{.message = "schedule none runs no pipeline, but pp is " + std::to_string(s.pp) +
+                               " and vpp " + std::to_string(s.chunks),
                     .cure = "choose 1f1b, or interleaved-1f1b when vpp is above 1",
                     .field = "schedule.algorithm"};
 }

@@ -32,8 +32,7 @@ void find_peaks(const Order& order, std::span<const ChunkCost> chunks, Peaks& pe
     peaks.ranks[static_cast<std::size_t>(rank)] = {most, static_cast<std::int64_t>(at)};
     for (std::size_t i = 0; i <= at; ++i) {
       const Action a = actions[i];
-      peaks.in_flight[base + static_cast<std::size_t>(a.chunk)] +=
-          a.kind == Kind::forward ? 1 : -1;
+      peaks.in_flight[base + static_cast<std::size_t>(a.chunk)] += a.kind == Kind::forward ? 1 : -1;
     }
   }
 }
@@ -41,6 +40,19 @@ void find_peaks(const Order& order, std::span<const ChunkCost> chunks, Peaks& pe
 Result<void> find_peaks(const Schedule& schedule, const Shape& shape,
                         std::span<const ChunkCost> chunks, Order& order, Peaks& peaks) {
   if (auto why = refusal(schedule, shape)) return fault(std::move(*why));
+  if (schedule.peak != nullptr) {
+    const auto v = static_cast<std::size_t>(shape.chunks);
+    ERATOS_CHECK(chunks.size() == static_cast<std::size_t>(slot_count(shape)));
+    peaks.ranks.resize(static_cast<std::size_t>(shape.pp));
+    peaks.in_flight.resize(chunks.size());
+    for (int rank = 0; rank < shape.pp; ++rank) {
+      const std::size_t base = static_cast<std::size_t>(rank) * v;
+      peaks.ranks[static_cast<std::size_t>(rank)] =
+          schedule.peak(shape, rank, chunks.subspan(base, v),
+                        std::span<std::int32_t>(peaks.in_flight).subspan(base, v));
+    }
+    return {};
+  }
   Shape fewer = shape;
   if (schedule.micro_batches_for_peak != nullptr) {
     fewer.micro_batches = schedule.micro_batches_for_peak(shape);

@@ -22,17 +22,17 @@ struct RankPeak {
 };
 
 struct Peaks {
-  std::vector<RankPeak> ranks;           // [p]
-  std::vector<std::int32_t> in_flight;   // [p * v] by slot: micro-batches held at that moment
+  std::vector<RankPeak> ranks;          // [p]
+  std::vector<std::int32_t> in_flight;  // [p * v] by slot: micro-batches held at that moment
 };
 
 // Walks every action. chunks is [p * v] by slot; bytes a micro-batch holds there must not be
 // negative. Allocates only to grow `peaks`.
 void find_peaks(const Order& order, std::span<const ChunkCost> chunks, Peaks& peaks);
 
-// The same peaks and counts without ordering all micro-batches: `order` is scratch, and what it
-// holds afterwards is the order of fewer micro-batches. peak_at is its index there; it differs
-// from the whole order's only when the tail of the step peaks.
+// The same peaks and counts without ordering all micro-batches. `order` is scratch: the schedule
+// may leave the order of fewer micro-batches there, or nothing. peak_at is then an index into that
+// order; it differs from the whole order's only when the tail of the step peaks.
 // Errors: as make_order.
 Result<void> find_peaks(const Schedule& schedule, const Shape& shape,
                         std::span<const ChunkCost> chunks, Order& order, Peaks& peaks);

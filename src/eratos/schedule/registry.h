@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "eratos/base/diagnostic.h"
@@ -18,7 +19,9 @@
 
 namespace eratos::schedule {
 
-struct Costs;  // simulate.h
+struct ChunkCost;  // simulate.h
+struct Costs;      // simulate.h
+struct RankPeak;   // peak.h
 
 struct Schedule {
   std::string_view name;  // as users write it
@@ -38,6 +41,11 @@ struct Schedule {
   // Least m' <= micro_batches, found without walking, whose order has the same peak on every
   // rank, whatever each chunk holds. Null: the whole order has to be walked.
   int (*micro_batches_for_peak)(const Shape&) = nullptr;
+
+  // find_peaks() for one rank without its order: chunks and in_flight are that rank's [v]. Null: an
+  // order of micro_batches_for_peak is walked.
+  RankPeak (*peak)(const Shape&, int rank, std::span<const ChunkCost> chunks,
+                   std::span<std::int32_t> in_flight) = nullptr;
 
   // A lower bound of the makespan that uses this schedule's order; null: only what holds for
   // every schedule (bounds.h).

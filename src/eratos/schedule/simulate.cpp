@@ -10,11 +10,11 @@ namespace eratos::schedule {
 // All that the loop asks of one (rank, kind, chunk).
 struct Workspace::Lane {
   Picoseconds duration = 0;
-  Picoseconds receive = 0;         // after the input's end, until it is here
-  Picoseconds send = 0;            // how long a blocking send keeps the rank
-  std::int64_t own = 0;            // ends[own + micro_batch]
-  std::int64_t input = 0;          // ends[input + micro_batch] of the action that makes the input
-  std::int32_t consumer = -1;      // rank whose action takes the output; -1: none, or this one
+  Picoseconds receive = 0;     // after the input's end, until it is here
+  Picoseconds send = 0;        // how long a blocking send keeps the rank
+  std::int64_t own = 0;        // ends[own + micro_batch]
+  std::int64_t input = 0;      // ends[input + micro_batch] of the action that makes the input
+  std::int32_t consumer = -1;  // rank whose action takes the output; -1: none, or this one
 };
 
 Workspace::Workspace() = default;
@@ -115,8 +115,7 @@ std::int64_t run(const Order& order, Workspace& w, Timing& timing, Interval* tim
       const std::int64_t key = lane.own + a.micro_batch;
       ends[key] = free_at;
       if constexpr (traced) timeline[i] = {start, free_at};
-      if (const std::int32_t there = lane.consumer;
-          there >= 0 && waits_for[there] == key) {
+      if (const std::int32_t there = lane.consumer; there >= 0 && waits_for[there] == key) {
         waits_for[there] = -1;
         w.ready.push_back(there);
       }
@@ -148,8 +147,7 @@ tl::unexpected<Diagnostics> stuck(const Order& order, const Workspace& w) {
     if (w.next[at(rank)] == order.first[at(rank) + 1]) continue;
     const Action& waiting = order.actions[at(w.next[at(rank)])];
     all.push_back({.message = "the order cannot complete: rank " + std::to_string(rank) +
-                              " waits for the input of " + name_of(waiting) +
-                              ", which never comes",
+                              " waits for the input of " + name_of(waiting) + ", which never comes",
                    .cure = "order the action that makes it earlier"});
   }
   return faults(std::move(all));
@@ -177,12 +175,11 @@ Result<void> simulate(const Order& order, const Costs& costs, Workspace& w, Timi
   if (timeline != nullptr) timeline->resize(order.actions.size());
 
   const bool blocking = costs.sends == Sends::blocking;
-  const std::int64_t done =
-      timeline == nullptr
-          ? (blocking ? run<true, false>(order, w, timing, nullptr)
-                      : run<false, false>(order, w, timing, nullptr))
-          : (blocking ? run<true, true>(order, w, timing, timeline->data())
-                      : run<false, true>(order, w, timing, timeline->data()));
+  const std::int64_t done = timeline == nullptr
+                                ? (blocking ? run<true, false>(order, w, timing, nullptr)
+                                            : run<false, false>(order, w, timing, nullptr))
+                                : (blocking ? run<true, true>(order, w, timing, timeline->data())
+                                            : run<false, true>(order, w, timing, timeline->data()));
   if (done != static_cast<std::int64_t>(order.actions.size())) return stuck(order, w);
 
   timing.makespan = 0;

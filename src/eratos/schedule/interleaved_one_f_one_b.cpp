@@ -233,7 +233,7 @@ std::int64_t in_flight(const Shape& s, int rank) {
     const int up = run.has_forward;
     const int down = run.has_backward;
     if (up > 0) most = std::max(most, held + (up > down ? run.count - 1 : 0) + 1);
-    held += run.count * (up - down);
+    held += std::int64_t{run.count} * (up - down);
   });
   return most;
 }

@@ -82,7 +82,7 @@ std::int64_t run(const Order& order, Workspace& w, Timing& timing, Interval* tim
   while (!w.ready.empty()) {
     const int rank = w.ready.back();
     w.ready.pop_back();
-    const Lane* const lanes = w.lanes.data() + rank * kKinds * chunks;
+    const Lane* const lanes = w.lanes.data() + chunks * kKinds * rank;
     const Action* const actions = order.actions.data();
     const std::int64_t stop = order.first[at(rank) + 1];
     const std::int64_t start_index = w.next[at(rank)];

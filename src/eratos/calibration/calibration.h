@@ -34,7 +34,9 @@ struct GemmCurve {
   std::string source;
 };
 
-// R(S) = rate / (1 + s0 / S); R in FLOP/s of the counted (causal-halved) FLOPs.
+// R(S) = rate / ((1 + s0 / S) (1 + fill * units / blocks)), blocks = ceil(S_q / 128) * batch *
+// heads; R in FLOP/s of the counted (causal-halved) FLOPs. s0 is fixed work per row, fill the tail
+// when blocks are few: 4 heads of 4096 tokens leave most of a B200 idle.
 struct AttentionCurve {
   std::string kernel;  // flash2, flash3, flash4, cudnn, aiter, hipkittens, ...
   bool backward = false;
@@ -42,7 +44,8 @@ struct AttentionCurve {
   int head_dim = 128;
   DType dtype = DType::bf16;
   FlopsPerSecond rate;
-  double s0 = 0;  // tokens
+  double s0 = 0;    // tokens
+  double fill = 0;  // waves lost at the tail
   std::string source;
 };
 

@@ -3,6 +3,7 @@
 // Source: MI300X all-reduce 47.7 GB/s for 2 GPUs and 319 for 8 (45.6 a link), ROCm blog "RCCL
 // collectives on MI300X".
 #include <algorithm>
+#include <cmath>
 
 #include "eratos/collective/algorithms.h"
 
@@ -16,7 +17,10 @@ double mesh_time(ops::CollectiveKind kind, double bytes, const GroupPlacement& p
   if (rows.empty()) {
     const double whole = context.levels[0].seconds_per_byte;
     const double share = std::min(1.0, (n - 1) / std::max(1.0, context.mesh_size - 1.0));
-    return 2.0 * context.levels[0].latency + factor * bytes * whole / share;
+    // Rows of a switched kin still tell the fixed cost.
+    const CurveRow kin = curve_at(rows_of(context, kind, Algorithm::ring), n, 0, 0);
+    return std::max(2.0 * context.levels[0].latency, kin.alpha) +
+           factor * bytes * whole / share + kin.gamma * std::sqrt(bytes);
   }
   CurveRow row = curve_at(rows, n, 0, 0);
   row.seconds_per_byte /= n - 1.0;

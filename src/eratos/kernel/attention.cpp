@@ -16,6 +16,8 @@ double shape(double head_dim, double at_64) {
   return at_64 * head_dim / 64;
 }
 
+constexpr double kBlock = 128;  // query rows of a thread block; Source: arXiv 2407.08608
+
 const AttentionPoint* nearest(const AttentionRows& rows, double head_dim) {
   const AttentionPoint* best = nullptr;
   double distance = 1e300;
@@ -44,7 +46,9 @@ Seconds time_of(const ops::Attention& a, const KernelContext& context) {
     per_flop *= shape(row->head_dim, context.head_dim_64) / shape(a.head_dim, context.head_dim_64);
   }
   if (a.v_head_dim != a.head_dim) per_flop *= context.mla_seconds_factor;
-  return Seconds{context.attention_launch + flops * (1 + row->s0 / a.seq_kv) * per_flop};
+  const double blocks = std::max(1.0, a.seq_q * (1.0 / kBlock)) * a.batch * a.heads;
+  return Seconds{context.attention_launch + flops * (1 + row->s0 / a.seq_kv) *
+                                                (1 + row->fill_units / blocks) * per_flop};
 }
 
 Seconds lower_bound(const ops::Attention& a, const KernelContext& context) {

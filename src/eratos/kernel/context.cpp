@@ -15,7 +15,7 @@ constexpr double kDefaultMatrix = 0.7;
 constexpr double kDefaultMemory = 0.75;
 // Attention of an uncalibrated part against its matrix peak: FA2 on H100, 351 of 989 TFLOP/s.
 constexpr double kDefaultAttention = 0.35;
-constexpr double kDefaultAttentionS0 = 300;
+constexpr double kDefaultAttentionS0 = 300;  // between FA2's full and causal rows on H100
 
 // Tile areas of the classes, and which entry of GemmCurve::tile rates each.
 constexpr std::array<double, kTileClasses> kSide1{256, 256, 128, 128, 64};
@@ -87,11 +87,11 @@ AttentionRows fold_attention(const hardware::AcceleratorSpec& part,
        calibration::attention_curves(table, kernel, backward, causal, DType::bf16)) {
     if (rows.size() == AttentionRows::capacity() || curve.rate.value <= 0) continue;
     rows.push_back({static_cast<double>(curve.head_dim), 1.0 / (curve.rate.value * factor),
-                    curve.s0});
+                    curve.s0, curve.fill * part.compute_units});
   }
   const double peak = peak_or_wider(part, DType::bf16);
   if (rows.empty() && peak > 0) {
-    rows.push_back({128.0, 1.0 / (peak * kDefaultAttention * factor), kDefaultAttentionS0});
+    rows.push_back({128.0, 1.0 / (peak * kDefaultAttention * factor), kDefaultAttentionS0, 0.0});
   }
   return rows;
 }

@@ -43,11 +43,12 @@ struct GemmConstants {
   double grouped_seconds_per_flop = 0;
 };
 
-// R(S) = rate / (1 + s0 / S) at one head dim.
+// seconds = flops * seconds_per_flop * (1 + s0 / S) * (1 + fill_units / blocks) at one head dim.
 struct AttentionPoint {
   double head_dim = 128;
   double seconds_per_flop = 0;
   double s0 = 0;
+  double fill_units = 0;  // fill * units: blocks lost at the tail
 };
 
 // Rows of one (pass, mask), by rising head dim.

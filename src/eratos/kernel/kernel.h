@@ -23,8 +23,8 @@ namespace eratos::kernel {
 Seconds time_of(const ops::Gemm& gemm, const KernelContext& context);
 Seconds lower_bound(const ops::Gemm& gemm, const KernelContext& context);
 
-// flops * (1 + s0 / seq_kv) / rate, by pass, mask and head dim. GQA changes bytes, not FLOPs, and
-// costs nothing here.
+// flops * (1 + s0 / seq_kv) * (1 + fill * units / blocks) / rate, by pass, mask and head dim. GQA
+// changes bytes, not FLOPs, and costs nothing here.
 // Assumes: attention is compute-bound (true from a few hundred tokens on).
 Seconds time_of(const ops::Attention& attention, const KernelContext& context);
 Seconds lower_bound(const ops::Attention& attention, const KernelContext& context);

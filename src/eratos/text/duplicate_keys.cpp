@@ -16,7 +16,7 @@ void report_duplicate_keys(const std::vector<Entry>& entries, Diagnostics& all) 
   for (std::size_t i = 1; i < sorted.size() && all.size() < kReported; ++i) {
     if (sorted[i]->key != sorted[i - 1]->key) continue;
     all.push_back({sorted[i]->key_location(),
-                   "key `" + sorted[i]->key + "` is given twice, at line " +
+                   "key `" + excerpt(sorted[i]->key) + "` is given twice, at line " +
                        std::to_string(sorted[i - 1]->key_place.line) + " and line " +
                        std::to_string(sorted[i]->key_place.line),
                    "keep one of them"});

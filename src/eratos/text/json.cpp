@@ -74,9 +74,8 @@ class JsonParser {
   }
 
   bool fail(const std::string& expected, const std::string& cure = "correct the JSON here") {
-    const std::string found = at_end()
-                                  ? "the end of the file"
-                                  : "`" + std::string(text_.substr(next_, char_length())) + "`";
+    const std::string found =
+        at_end() ? "the end of the file" : "`" + excerpt(text_.substr(next_, char_length())) + "`";
     return refuse("not valid JSON: expected " + expected + ", found " + found, cure);
   }
 
@@ -135,7 +134,7 @@ class JsonParser {
       if (peek() != '"') return fail("a key in double quotes");
       if (!string(entry.key)) return false;
       skip_space();
-      if (peek() != ':') return fail("`:` after the key `" + entry.key + "`");
+      if (peek() != ':') return fail("`:` after the key `" + excerpt(entry.key) + "`");
       ++next_;
       if (!value(entry.value, depth + 1)) return false;
       out.entries().push_back(std::move(entry));

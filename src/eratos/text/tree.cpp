@@ -64,6 +64,21 @@ ScalarKind Node::scalar_kind() const {
   return scalar_kind_;
 }
 
+std::string excerpt(std::string_view text) {
+  constexpr std::size_t kShown = 60;
+  std::string shown(text);
+  if (shown.size() > kShown) {
+    std::size_t cut = kShown;
+    while (cut > 0 && (static_cast<unsigned char>(shown[cut]) & 0xC0U) == 0x80U) --cut;
+    shown.resize(cut);
+    shown += "...";
+  }
+  for (char& c : shown) {
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  }
+  return shown;
+}
+
 std::string Node::describe() const {
   switch (kind_) {
     case Kind::null:
@@ -75,17 +90,9 @@ std::string Node::describe() const {
     case Kind::scalar:
       break;
   }
-  constexpr std::size_t kShown = 60;
-  std::string shown = raw_;
-  if (shown.size() > kShown) {
-    std::size_t cut = kShown;
-    while (cut > 0 && (static_cast<unsigned char>(shown[cut]) & 0xC0U) == 0x80U) --cut;
-    shown = shown.substr(0, cut) + "...";
-  }
-  std::replace(shown.begin(), shown.end(), '\n', ' ');
   const std::string_view kind = name_of(scalar_kind_);
   const std::string_view noun = kind.substr(kind.find(' ') + 1);
-  return "the " + std::string(noun) + " `" + shown + "`";
+  return "the " + std::string(noun) + " `" + excerpt(raw_) + "`";
 }
 
 Diagnostic Node::mismatch(std::string_view what, std::string_view wanted, std::string cure) const {

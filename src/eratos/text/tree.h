@@ -145,6 +145,9 @@ struct Entry {
 // place. An overlay that is null as a whole gives null: an empty file is for the caller to skip.
 Node merge(Node base, const Node& overlay);
 
+// `text` for a message: on one line, cut after 60 bytes.
+std::string excerpt(std::string_view text);
+
 // Path of a value: keys and sequence indices joined by dots, "blocks.0.tp". Keys that contain a dot
 // cannot be written this way.
 std::string join_path(std::string_view parent, std::string_view key);

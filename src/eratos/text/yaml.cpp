@@ -15,6 +15,7 @@
 #include "eratos/text/duplicate_keys.h"
 #include "eratos/text/encoding.h"
 #include "eratos/text/file.h"
+#include "eratos/text/yaml_source.h"
 
 namespace eratos::text {
 namespace {
@@ -43,16 +44,26 @@ struct Anchored {
   Cost cost;
 };
 
+constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
+
+// How a scalar looks in the text, for when it turns out to be a key.
+struct Written {
+  std::size_t at = kNowhere;
+  bool merges = false;  // an unquoted `<<`
+};
+
 // A sequence or mapping whose end has not been seen.
 struct Open {
   Node node;
   YAML::anchor_t anchor = 0;
   Cost cost;
+  bool is_block = false;
   bool has_key = false;
   bool key_merges = false;
   std::string key;
   Place key_place;
-  std::optional<Entry> merged;  // the value of `<<`
+  std::size_t key_at = kNowhere;  // offset in the text; kNowhere for an alias
+  std::optional<Entry> merged;    // the value of `<<`
 };
 
 constexpr std::string_view kYamlTag = "tag:yaml.org,2002:";
@@ -65,8 +76,11 @@ std::string tag_as_written(const std::string& tag) {
 
 class TreeBuilder : public YAML::EventHandler {
  public:
-  TreeBuilder(std::shared_ptr<const std::string> file, TreeLimits limits)
-      : file_(std::move(file)), limits_(limits), root_(Node::null(Place(file_, 1, 1))) {}
+  TreeBuilder(std::string_view text, std::shared_ptr<const std::string> file, TreeLimits limits)
+      : text_(text),
+        file_(std::move(file)),
+        limits_(limits),
+        root_(Node::null(Place(file_, 1, 1))) {}
 
   Node take_root() { return std::move(root_); }
   Diagnostics& duplicates() { return duplicates_; }
@@ -76,16 +90,36 @@ class TreeBuilder : public YAML::EventHandler {
       refuse(place(mark), "a second YAML document begins here", "keep one document a file");
     }
   }
-  void OnDocumentEnd() override {}
+  void OnDocumentEnd() override {
+    if (quoted_at_ != kNowhere && is_unclosed_quote(text_, quoted_at_)) {
+      refuse(quoted_place_, "this quote is never closed", "close it");
+    }
+  }
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (!stack_.empty()) {
+      const Open& top = stack_.back();
+      const auto at = static_cast<std::size_t>(mark.pos);
+      if (top.node.is_sequence() && at < text_.size() && text_[at] == ',') {
+        refuse(place(mark), "an item is missing before this comma", "remove the comma");
+      }
+      if (top.is_block && top.has_key && top.key_at != kNowhere &&
+          lacks_colon(text_, top.key_at, top.key)) {
+        refuse(top.key_place, "expected `:` after the key `" + excerpt(top.key) + "`",
+               "write `" + excerpt(top.key) + ": VALUE`");
+      }
+    }
     finish(Node::null(place(mark)), anchor, {1, 0});
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    const bool merges = tag == "?" && value == "<<";
-    finish(scalar(place(mark), tag, value), anchor, {1, value.size()}, merges);
+    const auto at = static_cast<std::size_t>(mark.pos);
+    if (tag != "?") {
+      quoted_at_ = at;
+      quoted_place_ = place(mark);
+    }
+    finish(scalar(mark, tag, value), anchor, {1, value.size()}, {at, tag == "?" && value == "<<"});
   }
 
   void OnAnchor(const YAML::Mark&, const std::string& name) override { anchor_name_ = name; }
@@ -95,7 +129,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (known == anchors_.end()) refuse(place(mark), "alias without an anchor", "define it first");
     const Anchored& a = known->second;
     if (a.open) {
-      refuse(place(mark), "alias `*" + a.name + "` is inside the value it stands for",
+      refuse(place(mark), "alias `*" + excerpt(a.name) + "` is inside the value it stands for",
              "write the value out");
     }
     // Paid before the copy is made: an alias bomb must not be built to be found out.
@@ -111,9 +145,10 @@ class TreeBuilder : public YAML::EventHandler {
   void OnSequenceEnd() override { close(); }
 
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
-                  YAML::EmitterStyle::value) override {
+                  YAML::EmitterStyle::value style) override {
     expect_tag(mark, tag, "map");
     open(Node::mapping(place(mark)), anchor);
+    stack_.back().is_block = style == YAML::EmitterStyle::Block;
   }
   void OnMapEnd() override {
     Open& top = stack_.back();
@@ -147,12 +182,14 @@ class TreeBuilder : public YAML::EventHandler {
     if (tag == "?" || tag == "!" || tag.empty()) return;
     if (tag.rfind(kYamlTag, 0) == 0 && std::string_view(tag).substr(kYamlTag.size()) == kind)
       return;
-    refuse(place(mark), "tag `" + tag_as_written(tag) + "` is not understood here",
+    refuse(place(mark), "tag `" + excerpt(tag_as_written(tag)) + "` is not understood here",
            "remove the tag");
   }
 
-  Node scalar(Place at, const std::string& tag, const std::string& value) const {
+  Node scalar(const YAML::Mark& mark, const std::string& tag, const std::string& value) const {
+    Place at = place(mark);
     if (tag == "?" || tag.empty()) return Node::plain(value, std::move(at));
+    // "!" is yaml-cpp's mark of a scalar in quotes or of block style.
     if (tag == "!") return Node::string(value, std::move(at));
     const std::string written = tag_as_written(tag);
     if (written == "!!str") return Node::string(value, std::move(at));
@@ -168,7 +205,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (written == "!!float" && double_of(value)) {
       return Node::typed(value, ScalarKind::floating, std::move(at));
     }
-    refuse(at, "tag `" + written + "` does not fit the value `" + value.substr(0, 60) + "`",
+    refuse(at, "tag `" + excerpt(written) + "` does not fit the value `" + excerpt(value) + "`",
            "remove the tag");
   }
 
@@ -208,17 +245,17 @@ class TreeBuilder : public YAML::EventHandler {
     a.cost = cost;
   }
 
-  void finish(Node node, YAML::anchor_t anchor, Cost cost, bool merges = false) {
+  void finish(Node node, YAML::anchor_t anchor, Cost cost, Written written = {}) {
     spend(cost, node.place());
     if (anchor != 0) {
       begin_anchor(anchor);
       end_anchor(anchor, node, cost);
     }
-    finish_paid(std::move(node), cost, merges);
+    finish_paid(std::move(node), cost, written);
   }
 
   // Hands a complete value to the container that is open, as item, key or value.
-  void finish_paid(Node node, Cost cost, bool merges = false) {
+  void finish_paid(Node node, Cost cost, Written written = {}) {
     if (stack_.empty()) {
       root_ = std::move(node);
       return;
@@ -233,7 +270,8 @@ class TreeBuilder : public YAML::EventHandler {
                "put a key before the colon");
       }
       top.has_key = true;
-      top.key_merges = merges;
+      top.key_merges = written.merges;
+      top.key_at = written.at;
       top.key = node.raw();
       top.key_place = node.place();
     } else {
@@ -282,6 +320,7 @@ class TreeBuilder : public YAML::EventHandler {
     top.node.entries() = std::move(result);
   }
 
+  std::string_view text_;
   std::shared_ptr<const std::string> file_;
   TreeLimits limits_;
   Node root_;
@@ -289,6 +328,8 @@ class TreeBuilder : public YAML::EventHandler {
   std::vector<Open> stack_;
   std::unordered_map<YAML::anchor_t, Anchored> anchors_;
   std::string anchor_name_;
+  std::size_t quoted_at_ = kNowhere;  // where the last quoted scalar begins
+  Place quoted_place_;
   Cost spent_;
   Diagnostics duplicates_;
 };
@@ -312,11 +353,27 @@ int tab_indented_line(std::string_view text, int line) {
   return found;
 }
 
+// What usually causes each of yaml-cpp's messages.
+std::string cure_for(const std::string& message) {
+  if (message == YAML::ErrorMsg::MAP_VALUE) {
+    return "quote a value that contains `: `, and check the indentation here";
+  }
+  if (message == YAML::ErrorMsg::END_OF_SEQ_FLOW) return "close the `[` before this place with `]`";
+  if (message == YAML::ErrorMsg::END_OF_MAP_FLOW) return "close the `{` before this place with `}`";
+  if (message == YAML::ErrorMsg::UNKNOWN_TOKEN) {
+    return "quote a value that begins with a special character";
+  }
+  if (message == YAML::ErrorMsg::UNKNOWN_ANCHOR) {
+    return "define it with `&` earlier in the file, or quote a text that begins with `*`";
+  }
+  return "correct the YAML here or just above";
+}
+
 Diagnostic syntax_fault(const YAML::Exception& e, std::string_view text, const std::string& file) {
   Diagnostic d;
   d.where.file = file;
-  d.message = "not valid YAML: " + e.msg;
-  d.cure = "correct the YAML here or just above";
+  d.message = "not valid YAML: " + excerpt(e.msg);
+  d.cure = cure_for(e.msg);
   if (e.mark.is_null()) return d;
   d.where.line = e.mark.line + 1;
   d.where.column = e.mark.column + 1;
@@ -332,7 +389,7 @@ Result<Node> parse_yaml(std::string_view text, const std::string& file, TreeLimi
   if (text.size() > limits.bytes) return fault(too_large(file, text.size(), limits.bytes));
   if (auto junk = find_non_text(text, file)) return fault(std::move(*junk));
   const std::string_view yaml = without_byte_order_mark(text);
-  TreeBuilder builder(std::make_shared<const std::string>(file), limits);
+  TreeBuilder builder(yaml, std::make_shared<const std::string>(file), limits);
   Diagnostics faults_found;
   try {
     std::istringstream stream{std::string(yaml)};
@@ -345,7 +402,7 @@ Result<Node> parse_yaml(std::string_view text, const std::string& file, TreeLimi
     faults_found.push_back(syntax_fault(e, yaml, file));
   } catch (const std::exception& e) {
     faults_found.push_back(
-        {{file, 0, 0}, std::string("not valid YAML: ") + e.what(), "correct the YAML"});
+        {{file, 0, 0}, "not valid YAML: " + excerpt(e.what()), "correct the YAML"});
   }
   Diagnostics all = std::move(builder.duplicates());
   all.insert(all.end(), faults_found.begin(), faults_found.end());

@@ -1,0 +1,332 @@
+#include "eratos/reader/catalogue.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "eratos/calibration/borrow.h"
+#include "eratos/reader/decode.h"
+#include "eratos/reader/fields.h"
+#include "eratos/text/file.h"
+#include "eratos/text/yaml.h"
+
+namespace eratos::reader {
+
+namespace {
+
+std::string lower(std::string_view word) {
+  std::string out(word);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+// The value of a top-level `key:` line, found without parsing the file: finding a name must not
+// cost the parsing of a whole folder.
+std::string_view top_level(const DataFile& file, std::string_view key) {
+  const std::string_view text = file.text;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = text.substr(at, end - at);
+    if (line.size() > key.size() && line[key.size()] == ':' && line.substr(0, key.size()) == key) {
+      std::string_view value = line.substr(key.size() + 1);
+      while (!value.empty() && value.front() == ' ') value.remove_prefix(1);
+      while (!value.empty() && (value.back() == ' ' || value.back() == '\r')) value.remove_suffix(1);
+      if (value.size() >= 2 && value.front() == '"') value = value.substr(1, value.size() - 2);
+      return value;
+    }
+    at = end + 1;
+  }
+  return {};
+}
+
+std::vector<std::string> aliases_of(const DataFile& file) {
+  std::vector<std::string> out;
+  std::string word;
+  for (const char c : top_level(file, "aliases")) {
+    if (c == '[' || c == ']' || c == ',' || c == ' ' || c == '"') {
+      if (!word.empty()) out.push_back(word);
+      word.clear();
+    } else {
+      word += c;
+    }
+  }
+  return out;
+}
+
+std::string generation_of(const DataFile& file) {
+  return std::string(top_level(file, "generation"));
+}
+
+bool answers_to(const DataFile& file, const std::string& name) {
+  if (lower(file.name) == name || lower(top_level(file, "name")) == name) return true;
+  for (const std::string& alias : aliases_of(file)) {
+    if (lower(alias) == name) return true;
+  }
+  return false;
+}
+
+const DataFile* find_framework(const std::string& name, const std::string& generation) {
+  const DataFile* best = nullptr;
+  for (const DataFile& file : data_files()) {
+    if (file.folder != folder_of(Kind::frameworks) || !answers_to(file, name)) continue;
+    if (!generation.empty() && generation_of(file) != generation) continue;
+    if (best == nullptr || generation_of(file) > generation_of(*best)) best = &file;
+  }
+  return best;
+}
+
+Diagnostic unknown_name(Kind kind, std::string_view name) {
+  std::vector<std::string> known = names_of(kind);
+  Diagnostic d;
+  d.message = "unknown " + std::string(word_of(kind)) + " `" + std::string(name) + "`";
+  std::vector<std::string> all = known;
+  for (const DataFile& file : data_files()) {
+    if (file.folder != folder_of(kind)) continue;
+    for (std::string& alias : aliases_of(file)) all.push_back(std::move(alias));
+  }
+  const std::string near = nearest_name(name, all);
+  d.cure = near.empty() ? "`eratos list " + std::string(folder_of(kind)) + "` shows the known ones"
+                        : "did you mean `" + near + "`?";
+  return d;
+}
+
+// Splits the last -NxM off. `nodes` stays 0 where there is none.
+void split_size(std::string_view name, std::string_view& part, int& nodes, int& gpus) {
+  part = name;
+  nodes = 0;
+  gpus = 0;
+  const std::size_t dash = name.rfind('-');
+  if (dash == std::string_view::npos) return;
+  const std::string_view size = name.substr(dash + 1);
+  const std::size_t x = size.find('x');
+  if (x == std::string_view::npos || x == 0 || x + 1 == size.size() || size.size() > 12) return;
+  const auto number = [](std::string_view digits) {
+    long value = 0;
+    for (const char c : digits) {
+      if (c < '0' || c > '9') return -1;
+      value = value * 10 + (c - '0');
+      if (value > 10'000'000) return -1;
+    }
+    return static_cast<int>(value);
+  };
+  const int n = number(size.substr(0, x));
+  const int m = number(size.substr(x + 1));
+  if (n < 0 || m < 0) return;
+  part = name.substr(0, dash);
+  nodes = n;
+  gpus = m;
+}
+
+// How unlike two parts are, for borrowing measurements: another architecture weighs more than any
+// difference of peaks, another vendor more than that.
+double unlikeness(const hardware::AcceleratorSpec& a, const hardware::AcceleratorSpec& b) {
+  double far = 0;
+  if (a.vendor != b.vendor) far += 1000;
+  if (a.architecture != b.architecture) far += 100;
+  const double pa = a.peak_of(DType::bf16).value;
+  const double pb = b.peak_of(DType::bf16).value;
+  if (pa > 0 && pb > 0) far += std::abs(std::log(pa / pb));
+  return far;
+}
+
+Result<calibration::Calibration> calibration_of(const hardware::AcceleratorSpec& part, int depth) {
+  const DataFile* file = find_file(Kind::calibrations, part.name);
+  calibration::Calibration out;
+  if (file != nullptr) {
+    auto tree = load_tree(Kind::calibrations, part.name);
+    if (!tree) return faults(tree.error());
+    auto decoded = decode_calibration(*tree);
+    if (!decoded) return faults(decoded.error());
+    out = std::move(*decoded);
+  } else {
+    out.name = part.name;
+    out.part.part = part.name;
+    double nearest = std::numeric_limits<double>::infinity();
+    for (const std::string& name : names_of(Kind::calibrations)) {
+      auto kin = load_accelerator(name);
+      if (!kin) continue;
+      if (const double far = unlikeness(part, *kin); far < nearest) {
+        nearest = far;
+        out.part.borrowed = name;
+      }
+    }
+    if (out.part.borrowed.empty()) {
+      return fault({.message = "nothing is measured of `" + part.name + "` or any of its kin"});
+    }
+    out.part.source = "borrowed from " + out.part.borrowed;
+  }
+  if (out.part.borrowed.empty()) return out;
+  if (depth > 8) {
+    return fault({.message = "the calibration of `" + part.name + "` borrows in a circle"});
+  }
+  auto kin_spec = load_accelerator(out.part.borrowed);
+  if (!kin_spec) return faults(kin_spec.error());
+  auto kin = calibration_of(*kin_spec, depth + 1);
+  if (!kin) return faults(kin.error());
+  calibration::borrow_from(out.part, part, kin->part, *kin_spec);
+  // A band measured on the kin is the best there is, but no narrower than the default.
+  if (file == nullptr) {
+    out.residuals.basis = "no run of this part was compared; default band";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string_view folder_of(Kind kind) {
+  switch (kind) {
+    case Kind::accelerators:
+      return "accelerators";
+    case Kind::clusters:
+      return "clusters";
+    case Kind::models:
+      return "models";
+    case Kind::frameworks:
+      return "frameworks";
+    case Kind::calibrations:
+      return "calibrations";
+  }
+  return "";
+}
+
+std::string_view word_of(Kind kind) {
+  std::string_view folder = folder_of(kind);
+  return folder.substr(0, folder.size() - 1);
+}
+
+std::vector<std::string> names_of(Kind kind) {
+  std::vector<std::string> out;
+  for (const DataFile& file : data_files()) {
+    if (file.folder != folder_of(kind)) continue;
+    if (kind == Kind::frameworks) {
+      out.push_back(std::string(top_level(file, "name")) + "@" + generation_of(file));
+    } else {
+      out.emplace_back(file.name);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+const DataFile* find_file(Kind kind, std::string_view name) {
+  const std::string wanted = lower(name);
+  if (kind == Kind::frameworks) {
+    const std::size_t at = wanted.find('@');
+    return find_framework(wanted.substr(0, at),
+                          at == std::string::npos ? std::string() : wanted.substr(at + 1));
+  }
+  for (const DataFile& file : data_files()) {
+    if (file.folder == folder_of(kind) && file.name == wanted) return &file;
+  }
+  for (const DataFile& file : data_files()) {
+    if (file.folder == folder_of(kind) && answers_to(file, wanted)) return &file;
+  }
+  return nullptr;
+}
+
+Result<text::Node> load_tree(Kind kind, std::string_view name) {
+  const DataFile* file = find_file(kind, name);
+  if (file == nullptr) return fault(unknown_name(kind, name));
+  return text::parse_yaml(file->text, "data/" + std::string(file->folder) + "/" +
+                                          std::string(file->name) + ".yaml");
+}
+
+Result<hardware::AcceleratorSpec> load_accelerator(std::string_view name) {
+  auto tree = load_tree(Kind::accelerators, name);
+  if (!tree) return faults(tree.error());
+  return decode_accelerator(*tree);
+}
+
+Result<hardware::ClusterSpec> load_cluster(std::string_view name) {
+  std::string_view part;
+  int nodes = 0;
+  int gpus = 0;
+  split_size(name, part, nodes, gpus);
+  if (part.size() != name.size() && (nodes < 1 || gpus < 1)) {
+    return fault({.message = "`" + std::string(name) + "` has no accelerators",
+                  .cure = "write PART-NxM with N and M at least 1, such as `" + std::string(part) +
+                          "-8x8`",
+                  .field = "cluster"});
+  }
+  if (find_file(Kind::clusters, part) != nullptr) {
+    auto tree = load_tree(Kind::clusters, part);
+    if (!tree) return faults(tree.error());
+    return decode_cluster(*tree, nodes, gpus);
+  }
+  if (find_file(Kind::accelerators, part) != nullptr) {
+    auto spec = load_accelerator(part);
+    if (!spec) return faults(spec.error());
+    return hardware::derive_cluster(*spec, std::max(1, nodes),
+                                    gpus > 0 ? gpus : spec->gpus_per_node);
+  }
+  const bool path = name.find('/') != std::string_view::npos ||
+                    (name.size() > 5 && (name.substr(name.size() - 5) == ".yaml" ||
+                                         name.substr(name.size() - 4) == ".yml"));
+  if (path) {
+    auto tree = text::parse_yaml_file(std::string(name));
+    if (!tree) return faults(tree.error());
+    return decode_cluster(*tree);
+  }
+  std::vector<std::string> known = names_of(Kind::accelerators);
+  for (std::string& each : names_of(Kind::clusters)) known.push_back(std::move(each));
+  const std::string near = nearest_name(lower(part), known);
+  return fault({.message = "unknown accelerator or cluster `" + std::string(part) + "`",
+                .cure = near.empty() ? "`eratos list accelerators` and `eratos list clusters` "
+                                       "show the known ones; a file is given by its path"
+                                     : "did you mean `" + near + "`?",
+                .field = "cluster"});
+}
+
+Result<hardware::ClusterSpec> with_nodes(const hardware::ClusterSpec& cluster, int nodes) {
+  if (nodes < 1) {
+    return fault({.message = "a cluster has at least 1 node, not " + std::to_string(nodes),
+                  .field = "cluster.nodes"});
+  }
+  std::string_view part;
+  int old_nodes = 0;
+  int old_gpus = 0;
+  split_size(cluster.name, part, old_nodes, old_gpus);
+  const std::string wanted = std::string(part) + "-" + std::to_string(nodes) + "x" +
+                             std::to_string(cluster.gpus_per_node);
+  if (find_file(Kind::clusters, part) != nullptr ||
+      find_file(Kind::accelerators, part) != nullptr) {
+    return load_cluster(wanted);
+  }
+  hardware::ClusterSpec out = cluster;
+  const int before = cluster.gpus();
+  out.nodes = nodes;
+  out.name = wanted;
+  out.levels.clear();
+  for (hardware::NetworkLevel level : cluster.levels) {
+    if (level.gpus == before) level.gpus = out.gpus();
+    level.gpus = std::min(level.gpus, out.gpus());
+    if (out.levels.empty() || level.gpus > out.levels.back().gpus) out.levels.push_back(level);
+  }
+  return out;
+}
+
+Result<model::Architecture> load_model(std::string_view name) {
+  auto tree = load_tree(Kind::models, name);
+  if (!tree) return faults(tree.error());
+  return decode_model(*tree);
+}
+
+Result<framework::FrameworkProfile> load_framework(std::string_view name) {
+  auto tree = load_tree(Kind::frameworks, name);
+  if (!tree) return faults(tree.error());
+  return decode_framework(*tree);
+}
+
+Result<calibration::Calibration> load_calibration(std::string_view accelerator) {
+  auto part = load_accelerator(accelerator);
+  if (!part) return faults(part.error());
+  if (part->kind != "gpu") {
+    return fault({.message = "`" + part->name + "` is a " + part->kind + ", only GPUs are modelled",
+                  .field = "cluster"});
+  }
+  return calibration_of(*part, 0);
+}
+
+}  // namespace eratos::reader

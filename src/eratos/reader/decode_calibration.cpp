@@ -1,0 +1,166 @@
+#include <string>
+
+#include "eratos/reader/decode.h"
+#include "eratos/reader/fields.h"
+
+namespace eratos::reader {
+
+namespace {
+
+constexpr double kMicro = 1e-6;
+constexpr double kTera = 1e12;
+constexpr double kGiga = 1e9;
+constexpr double kNano = 1e-9;
+
+constexpr Name<bool> kPasses[] = {{"forward", false}, {"backward", true}};
+constexpr const char* kElementwise[] = {"streaming", "norm_forward",  "norm_backward",
+                                        "permute",   "cross_entropy", "optimizer"};
+constexpr Name<int> kCollectives[] = {
+    {"all_reduce", 0}, {"all_gather", 1}, {"reduce_scatter", 2}, {"all_to_all", 3}, {"send_recv", 4}};
+constexpr Name<int> kAlgorithms[] = {
+    {"ring", 0}, {"in_switch", 1}, {"mesh", 2}, {"pairwise", 3}, {"direct", 4}};
+
+void read_gemm(Fields& top, calibration::PartCalibration& part) {
+  Fields gemm = top.child("gemm");
+  for (const DType t : {DType::bf16, DType::fp16, DType::fp8, DType::fp4, DType::tf32, DType::fp32}) {
+    Fields each = gemm.child(name_of(t));
+    if (!each.exists()) continue;
+    calibration::GemmCurve& curve = part.gemm[static_cast<std::size_t>(t)];
+    each.require("peak_fraction", curve.peak_fraction);
+    each.read("in_training", curve.in_training);
+    if (const text::Node* tile = each.get("tile"); tile != nullptr) {
+      if (!tile->is_sequence() || tile->size() != curve.tile.size()) {
+        each.fail("tile", "`" + each.path_of("tile") + "` must be a list of four numbers");
+      } else {
+        for (std::size_t i = 0; i < curve.tile.size(); ++i) {
+          if (auto value = tile->items()[i].as_double(); value) {
+            curve.tile[i] = *value;
+          } else {
+            each.fail("tile", value.error().front().message);
+          }
+        }
+      }
+    }
+    each.read("wide_tile", curve.wide_tile);
+    each.read("grouped", curve.grouped);
+    each.read("memory", curve.memory);
+    each.read("tile_overhead_us", curve.tile_overhead, kMicro);
+    each.read("launch_us", curve.launch, kMicro);
+    each.read("split_launch_us", curve.split_launch, kMicro);
+    each.require("source", curve.source);
+    each.finish();
+  }
+  gemm.finish();
+}
+
+void read_attention(Fields& top, calibration::PartCalibration& part, Diagnostics& bad) {
+  Fields attention = top.child("attention");
+  if (!attention.exists()) return;
+  calibration::AttentionTable& table = part.attention;
+  attention.require("default_kernel", table.default_kernel);
+  attention.read("head_dim_64", table.head_dim_64);
+  attention.read("mla", table.mla);
+  attention.require("source", table.source);
+  if (const text::Node* curves = attention.need("curves"); curves != nullptr) {
+    if (!curves->is_sequence() || curves->size() == 0) {
+      attention.fail("curves", "`attention.curves` must be a list with at least one curve");
+    }
+    for (std::size_t i = 0; i < curves->items().size(); ++i) {
+      Fields each(&curves->items()[i], text::join_path("attention.curves", i), bad);
+      calibration::AttentionCurve curve;
+      each.require("kernel", curve.kernel);
+      each.need("pass");
+      each.read_name("pass", curve.backward, kPasses);
+      each.require("causal", curve.causal);
+      each.require("head_dim", curve.head_dim);
+      each.read("dtype", curve.dtype);
+      each.need("rate_tflops");
+      each.read("rate_tflops", curve.rate, kTera);
+      each.require("s0_tokens", curve.s0);
+      each.read("fill", curve.fill);
+      each.require("source", curve.source);
+      each.finish();
+      table.curves.push_back(std::move(curve));
+    }
+  }
+  attention.finish();
+}
+
+void read_collectives(Fields& top, calibration::PartCalibration& part, Diagnostics& bad) {
+  const text::Node* list = top.get("collectives");
+  if (list == nullptr) return;
+  if (!list->is_sequence()) top.fail("collectives", "`collectives` must be a list of curves");
+  for (std::size_t i = 0; i < list->items().size(); ++i) {
+    Fields each(&list->items()[i], text::join_path("collectives", i), bad);
+    calibration::CollectiveCurve curve;
+    int known = 0;
+    if (each.need("kind") != nullptr && each.read_name("kind", known, kCollectives)) {
+      each.read("kind", curve.kind);
+    }
+    if (each.need("algorithm") != nullptr && each.read_name("algorithm", known, kAlgorithms)) {
+      each.read("algorithm", curve.algorithm);
+    }
+    each.require("gpus", curve.gpus);
+    each.read("alpha_us", curve.alpha, kMicro);
+    each.need("busbw_gb_per_s");
+    each.read("busbw_gb_per_s", curve.busbw, kGiga);
+    if (each.read("gamma_ns_per_sqrt_byte", curve.gamma)) curve.gamma *= kNano;
+    each.require("source", curve.source);
+    each.finish();
+    part.collectives.push_back(std::move(curve));
+  }
+}
+
+void read_elementwise(Fields& top, calibration::PartCalibration& part) {
+  Fields elementwise = top.child("elementwise");
+  if (!elementwise.exists()) return;
+  elementwise.read("launch_us", part.elementwise.launch, kMicro);
+  Fields share = elementwise.child("share");
+  if (!share.exists()) elementwise.need("share");
+  for (std::size_t i = 0; i < part.elementwise.share.size(); ++i) {
+    share.require(kElementwise[i], part.elementwise.share[i]);
+  }
+  share.finish();
+  elementwise.require("source", part.elementwise.source);
+  elementwise.finish();
+}
+
+}  // namespace
+
+Result<calibration::Calibration> decode_calibration(const text::Node& root) {
+  Diagnostics bad;
+  calibration::Calibration out;
+  calibration::PartCalibration& part = out.part;
+  Fields top(&root, "", bad);
+  top.require("part", part.part);
+  out.name = part.part;
+  top.read("borrowed", part.borrowed);
+  top.require("source", part.source);
+  read_gemm(top, part);
+  read_attention(top, part, bad);
+  read_elementwise(top, part);
+  read_collectives(top, part, bad);
+
+  Fields network = top.child("network");
+  if (network.exists()) {
+    network.require("share", part.network.share);
+    network.read("alpha_us", part.network.alpha, kMicro);
+    if (network.read("gamma_ns_per_sqrt_byte", part.network.gamma)) part.network.gamma *= kNano;
+    network.require("source", part.network.source);
+    network.finish();
+  }
+
+  Fields residuals = top.child("residuals");
+  residuals.read("step_low", out.residuals.step_low);
+  residuals.read("step_high", out.residuals.step_high);
+  residuals.read("peak_low", out.residuals.peak_low);
+  residuals.read("peak_high", out.residuals.peak_high);
+  residuals.read("rows", out.residuals.rows);
+  residuals.read("basis", out.residuals.basis);
+  residuals.finish();
+  top.finish();
+  if (!bad.empty()) return faults(std::move(bad));
+  return out;
+}
+
+}  // namespace eratos::reader

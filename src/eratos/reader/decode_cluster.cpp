@@ -1,0 +1,150 @@
+#include <string>
+
+#include "eratos/reader/catalogue.h"
+#include "eratos/reader/decode.h"
+#include "eratos/reader/fields.h"
+
+namespace eratos::reader {
+
+namespace {
+
+using hardware::LinkKind;
+using hardware::NetworkLevel;
+using hardware::Topology;
+
+constexpr Name<LinkKind> kLinks[] = {
+    {"nvlink", LinkKind::nvlink},         {"xgmi", LinkKind::xgmi},
+    {"pcie", LinkKind::pcie},             {"infiniband", LinkKind::infiniband},
+    {"roce", LinkKind::roce},             {"efa", LinkKind::efa},
+    {"slingshot", LinkKind::slingshot},   {"ethernet", LinkKind::ethernet},
+    {"torus", LinkKind::torus},
+};
+constexpr Name<Topology> kTopologies[] = {
+    {"switch", Topology::fabric_switch},
+    {"mesh", Topology::mesh},
+    {"pcie", Topology::pcie},
+    {"torus", Topology::torus},
+};
+
+template <class E, std::size_t N>
+std::string name_in(E value, const Name<E> (&names)[N]) {
+  for (const auto& [name, each] : names) {
+    if (each == value) return std::string(name);
+  }
+  return "?";
+}
+
+// Levels that reach beyond the cluster stop at its edge; levels that add nothing go.
+void add_level(hardware::ClusterSpec& cluster, NetworkLevel level, Diagnostics& bad,
+               const Fields& at) {
+  level.gpus = std::min(level.gpus, cluster.gpus());
+  const int inside = cluster.levels.empty() ? 1 : cluster.levels.back().gpus;
+  if (!cluster.levels.empty() && level.gpus <= inside) return;
+  if (level.gpus % inside != 0) {
+    bad.push_back({.where = at.where(),
+                   .message = "a network level of " + std::to_string(level.gpus) +
+                              " GPUs does not hold whole domains of " + std::to_string(inside),
+                   .cure = "give each level a multiple of the one inside it",
+                   .field = at.path()});
+    return;
+  }
+  if (cluster.levels.size() == decltype(cluster.levels)::capacity()) {
+    bad.push_back({.where = at.where(),
+                   .message = "more than 4 network levels",
+                   .cure = "join levels of the same rate",
+                   .field = at.path()});
+    return;
+  }
+  cluster.levels.push_back(level);
+}
+
+}  // namespace
+
+Result<hardware::ClusterSpec> decode_cluster(const text::Node& root, int nodes,
+                                             int gpus_per_node) {
+  Diagnostics bad;
+  hardware::ClusterSpec cluster;
+  Fields top(&root, "cluster", bad);
+  std::string file_name;
+  top.require("name", file_name);
+  top.read("nodes", cluster.nodes);
+  std::string part;
+  if (top.require("accelerator", part)) {
+    if (auto spec = load_accelerator(part); spec) {
+      cluster.accelerator = std::move(*spec);
+    } else {
+      for (const Diagnostic& d : spec.error()) top.fail("accelerator", d.message, d.cure);
+    }
+  }
+  cluster.gpus_per_node = cluster.accelerator.gpus_per_node;
+  top.read("gpus_per_node", cluster.gpus_per_node);
+  if (nodes > 0) cluster.nodes = nodes;
+  if (gpus_per_node > 0) cluster.gpus_per_node = gpus_per_node;
+  if (cluster.nodes < 1) top.fail("nodes", "a cluster has at least 1 node");
+  if (cluster.gpus_per_node < 1) top.fail("gpus_per_node", "a node has at least 1 accelerator");
+  cluster.nodes = std::max(1, cluster.nodes);
+  cluster.gpus_per_node = std::max(1, cluster.gpus_per_node);
+  cluster.name = file_name + "-" + std::to_string(cluster.nodes) + "x" +
+                 std::to_string(cluster.gpus_per_node);
+  top.require("source", cluster.source);
+  top.skip("notes");
+
+  if (const text::Node* levels = top.need("levels"); levels != nullptr) {
+    if (!levels->is_sequence() || levels->size() == 0) {
+      top.fail("levels", "`cluster.levels` must be a list of network levels, innermost first");
+    }
+    for (std::size_t i = 0; i < levels->items().size(); ++i) {
+      Fields each(&levels->items()[i], text::join_path("cluster.levels", i), bad);
+      NetworkLevel level;
+      each.skip("name");
+      each.read_name("kind", level.kind, kLinks);
+      if (const text::Node* gpus = each.need("gpus"); gpus != nullptr && gpus->raw() == "all") {
+        level.gpus = cluster.gpus();
+      } else if (gpus != nullptr) {
+        each.read("gpus", level.gpus);
+      }
+      if (level.gpus < 1) each.fail("gpus", "a network level joins at least 1 accelerator");
+      level.gpus = std::max(1, level.gpus);
+      each.require("bandwidth_bytes_per_s", level.bandwidth.value);
+      each.require("latency_s", level.latency.value);
+      each.read_name("topology", level.topology, kTopologies);
+      each.read("in_switch_reduction", level.in_switch_reduction);
+      each.finish();
+      add_level(cluster, level, bad, each);
+    }
+  }
+  top.finish();
+  if (!bad.empty()) return faults(std::move(bad));
+  return cluster;
+}
+
+text::Node cluster_to_node(const hardware::ClusterSpec& cluster) {
+  using text::Node;
+  Node out = Node::mapping();
+  std::string name = cluster.name;
+  const std::string size = "-" + std::to_string(cluster.nodes) + "x" +
+                           std::to_string(cluster.gpus_per_node);
+  if (name.size() > size.size() && name.compare(name.size() - size.size(), size.size(), size) == 0) {
+    name.resize(name.size() - size.size());
+  }
+  out.set("name", Node::string(name));
+  out.set("accelerator", Node::string(cluster.accelerator.name));
+  out.set("nodes", Node::integer(cluster.nodes));
+  out.set("gpus_per_node", Node::integer(cluster.gpus_per_node));
+  Node levels = Node::sequence();
+  for (const NetworkLevel& level : cluster.levels) {
+    Node each = Node::mapping();
+    each.set("kind", Node::string(name_in(level.kind, kLinks)));
+    each.set("gpus", Node::integer(level.gpus));
+    each.set("bandwidth_bytes_per_s", Node::number(level.bandwidth.value));
+    each.set("latency_s", Node::number(level.latency.value));
+    each.set("topology", Node::string(name_in(level.topology, kTopologies)));
+    each.set("in_switch_reduction", Node::boolean(level.in_switch_reduction));
+    levels.append(std::move(each));
+  }
+  out.set("levels", std::move(levels));
+  out.set("source", Node::string(cluster.source));
+  return out;
+}
+
+}  // namespace eratos::reader

@@ -1,0 +1,155 @@
+#include <deque>
+#include <type_traits>
+
+#include "eratos/reader/decode.h"
+#include "eratos/reader/fields.h"
+
+namespace eratos::reader {
+
+namespace {
+
+using framework::FrameworkProfile;
+using framework::PipelineSplit;
+using text::Node;
+
+constexpr Name<PipelineSplit> kSplits[] = {{"even", PipelineSplit::even},
+                                           {"cost", PipelineSplit::cost}};
+
+// Every field once, for reading and writing alike: section, key (a unit is its last word), value.
+template <class Profile, class See>
+void for_each_field(Profile& p, See&& see) {
+  see("fusions", "norm", p.fusions.norm);
+  see("fusions", "activation", p.fusions.activation);
+  see("fusions", "rotary", p.fusions.rotary);
+  see("fusions", "softmax", p.fusions.softmax);
+  see("fusions", "residual", p.fusions.residual);
+  see("fusions", "qkv", p.fusions.qkv);
+  see("fusions", "gate_up", p.fusions.gate_up);
+  see("fusions", "router", p.fusions.router);
+  see("fusions", "permute", p.fusions.permute);
+  see("fusions", "grouped_gemm", p.fusions.grouped_gemm);
+
+  see("saved", "eager_norm_square", p.saved.eager_norm_square);
+  see("saved", "moe_probs_in_activation", p.saved.moe_probs_in_activation);
+  see("saved", "gathered_input", p.saved.gathered_input);
+  see("saved", "rotary_copies", p.saved.rotary_copies);
+  see("saved", "unexplained_bytes_per_hidden", p.saved.unexplained_bytes_per_hidden);
+
+  see("loss", "fused_by_default", p.loss.fused_by_default);
+  see("loss", "unfused_bytes_per_logit", p.loss.unfused_bytes_per_logit);
+  see("loss", "fused_bytes_per_logit", p.loss.fused_bytes_per_logit);
+  see("loss", "unfused_traffic_bytes_per_logit", p.loss.unfused_traffic_per_logit);
+  see("loss", "fused_traffic_bytes_per_logit", p.loss.fused_traffic_per_logit);
+
+  see("state", "gradient", p.state.gradient);
+  see("state", "wgrad_fused_accumulation", p.state.wgrad_fused_accumulation);
+  see("state", "contiguous_gradient_buffer", p.state.contiguous_gradient_buffer);
+  see("state", "master_weights", p.state.master_weights);
+  see("state", "gradient_reduce_fp32", p.state.gradient_reduce_fp32);
+  see("state", "step_bytes_per_parameter", p.state.step_bytes_per_parameter);
+  see("state", "gathered_units", p.state.gathered_units);
+  see("state", "gather_dtype", p.state.gather_dtype);
+
+  see("memory", "context_bytes", p.memory.context);
+  see("memory", "communicator_bytes", p.memory.communicator);
+  see("memory", "allocator_rounding_bytes", p.memory.allocator_rounding);
+  see("memory", "reserve_fraction", p.memory.reserve_fraction);
+  see("memory", "workspace_bytes", p.memory.workspace);
+
+  see("host", "per_kernel_s", p.host.per_kernel);
+  see("host", "per_layer_s", p.host.per_layer);
+  see("host", "per_layer_tp_across_nodes_s", p.host.per_layer_tp_across_nodes);
+  see("host", "per_micro_batch_s", p.host.per_micro_batch);
+  see("host", "per_step_s", p.host.per_step);
+  see("host", "moe_extra_kernels", p.host.moe_extra_kernels);
+  see("host", "overlap_exponent", p.host.overlap_exponent);
+
+  see("overlap", "tp_share", p.overlap.tp_share);
+  see("overlap", "tp_backward_share", p.overlap.tp_backward_share);
+  see("overlap", "dp_share", p.overlap.dp_share);
+  see("overlap", "fsdp_share", p.overlap.fsdp_share);
+  see("overlap", "ep_share", p.overlap.ep_share);
+  see("overlap", "pp_exposed", p.overlap.pp_exposed);
+  see("overlap", "contention", p.overlap.contention);
+
+  see("kernel", "matrix", p.kernel.matrix);
+  see("kernel", "attention", p.kernel.attention);
+  see("kernel", "memory_bound", p.kernel.memory_bound);
+  see("kernel", "collective", p.kernel.collective);
+  see("kernel", "network_decay", p.kernel.network_decay);
+
+  see("", "vocab_divisible_by", p.vocab_divisible_by);
+  see("", "attention_kernel", p.attention_kernel);
+}
+
+Node to_node(bool value) { return Node::boolean(value); }
+Node to_node(int value) { return Node::integer(value); }
+Node to_node(double value) { return Node::number(value); }
+Node to_node(DType value) { return Node::string(std::string(name_of(value))); }
+Node to_node(const std::string& value) { return Node::string(value); }
+template <class Tag>
+Node to_node(Quantity<Tag> value) {
+  return Node::number(value.value);
+}
+
+}  // namespace
+
+Result<FrameworkProfile> decode_framework(const Node& root, std::string_view path) {
+  Diagnostics bad;
+  FrameworkProfile profile;
+  Fields top(&root, std::string(path), bad);
+  top.require("name", profile.name);
+  top.require("generation", profile.generation);
+  top.read("aliases", profile.aliases);
+  top.require("source", profile.source);
+  top.skip("notes");
+  top.read_name("pipeline_split", profile.pipeline_split, kSplits);
+
+  std::deque<std::pair<std::string, Fields>> sections;
+  for_each_field(profile, [&](std::string_view section, const char* key, auto& value) {
+    if (section.empty()) {
+      top.read(key, value);
+      return;
+    }
+    if (sections.empty() || sections.back().first != section) {
+      sections.emplace_back(std::string(section), top.child(section));
+      // Where the section's numbers come from; said in the file, not carried along.
+      sections.back().second.skip("source");
+    }
+    sections.back().second.read(key, value);
+  });
+  for (auto& [name, fields] : sections) fields.finish();
+  top.finish();
+  if (!bad.empty()) return faults(std::move(bad));
+  return profile;
+}
+
+Node framework_to_node(const FrameworkProfile& profile) {
+  Node out = Node::mapping();
+  out.set("name", Node::string(profile.name));
+  out.set("generation", Node::string(profile.generation));
+  Node aliases = Node::sequence();
+  for (const std::string& alias : profile.aliases) aliases.append(Node::string(alias));
+  out.set("aliases", std::move(aliases));
+  for (const auto& [name, value] : kSplits) {
+    if (value == profile.pipeline_split) {
+      out.set("pipeline_split", Node::string(std::string(name)));
+    }
+  }
+  for_each_field(profile, [&](std::string_view section, const char* key, const auto& value) {
+    if (section.empty()) {
+      out.set(key, to_node(value));
+      return;
+    }
+    Node* group = out.find(section);
+    if (group == nullptr) {
+      out.set(section, Node::mapping());
+      group = out.find(section);
+    }
+    group->set(key, to_node(value));
+  });
+  out.set("source", Node::string(profile.source));
+  return out;
+}
+
+}  // namespace eratos::reader

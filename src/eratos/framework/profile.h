@@ -37,11 +37,9 @@ struct SavedSets {
   // Column-parallel linears under sequence parallelism keep the gathered input (all T tokens)
   // instead of gathering again in backward.
   bool gathered_input = false;
-  // Copies that rotary embedding makes of Q and K and that attention then keeps.
-  double rotary_copies = 0;
-  // Extra bytes a token and hidden element kept per layer that no named tensor explains; with
-  // its source in the profile's file, 0 for most.
-  double unexplained_bytes_per_hidden = 0;
+  // Further tensors of the query's width that the attention path keeps and no operator explains;
+  // Assumes: as many as the profile's file says, with where it was seen.
+  double attention_extra_tensors = 0;
 };
 
 // The loss and the logits before it.
@@ -62,7 +60,13 @@ struct LossBuffers {
 struct StateRules {
   DType gradient = DType::fp32;      // held between micro-batches (main gradients)
   bool wgrad_fused_accumulation = true;  // GEMM adds into the main gradient: no transient
+  // One 16-bit tensor per distinct weight shape stands in for the gradient that the fused product
+  // does not return, is cached and never freed (TransformerEngine).
+  bool gradient_placeholders = false;
+  // The 16-bit gradient of every parameter lives beside the main gradient (nanotron, DDP buckets).
+  bool keeps_narrow_gradient = false;
   bool contiguous_gradient_buffer = true;  // allocated once, whole, for the job's life
+  bool zero1_all_reduce = false;  // ZeRO-1 all-reduces gradients whole instead of scattering them
   bool master_weights = true;        // fp32 copy beside 16-bit parameters
   bool gradient_reduce_fp32 = true;
   // Temporary bytes per owned parameter during the optimizer step (unfused updates).
@@ -79,6 +83,7 @@ struct MemoryOverheads {
   Bytes communicator;          // one communicator's buffers and scratch
   Bytes allocator_rounding;    // granularity of one block
   double reserve_fraction = 0; // reserved beyond allocated: fragmentation and caches
+  double hidden_buffers = 0;   // buffers of T x h that tensor parallelism keeps for good (tp > 1)
   Bytes workspace;             // GEMM workspaces and the like, inside the allocator
 };
 

@@ -82,6 +82,11 @@ TensorId attention_forward(const AttentionSpec& spec, Builder& b, TensorId x, At
     b.slice(Module::qkv, mixed, {q, k});
   }
   s.core = core_forward(b, size, q, k, v);
+  if (const double extra = b.profile().saved.attention_extra_tensors; extra > 0) {
+    s.extra = b.tensor("attention_copies", extra * q_elements, Module::core_attention);
+    b.slice(Module::core_attention, s.core.out, {s.extra});
+    b.save(s.extra);
+  }
   return linear_forward(out_linear(spec), b, s.core.out, s.out);
 }
 
@@ -91,6 +96,7 @@ TensorId attention_backward(const AttentionSpec& spec, Builder& b, const Attenti
   const CoreSizes size = core_sizes(spec, c.tp);
   const TensorId d_context = linear_backward(out_linear(spec), b, s.out, dy);
   CoreGradients g = core_backward(b, size, s.core, d_context);
+  if (s.extra != ops::kNoTensor) b.release(Module::core_attention, s.extra);
   if (spec.position == Position::rotary) {
     const std::uint16_t kernels = b.profile().fusions.rotary ? 1 : 5;
     b.elementwise(Pass::dgrad, Module::rotary, ElementwiseClass::streaming, {g.q}, {g.q}).kernels =

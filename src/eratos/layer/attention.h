@@ -49,6 +49,7 @@ struct AttentionState {
   NormState q_norm;
   NormState k_norm;
   CoreState core;
+  TensorId extra = ops::kNoTensor;
 };
 
 void check_attention(const AttentionSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out);

@@ -26,16 +26,16 @@ void Builder::save_gemm_input(TensorId id) {
 }
 
 void Builder::parameter(const char* name, double elements, Module module) {
-  program_.parameters.push_back({name, elements, module, false, true, false});
+  program_.parameters.push_back({name, elements, module, false, true, false, 1});
 }
-void Builder::expert_parameter(const char* name, double elements, Module module) {
-  program_.parameters.push_back({name, elements, module, true, true, false});
+void Builder::expert_parameter(const char* name, double elements, double copies, Module module) {
+  program_.parameters.push_back({name, elements, module, true, true, false, copies});
 }
 void Builder::vector_parameter(const char* name, double elements, Module module) {
-  program_.parameters.push_back({name, elements, module, false, false, false});
+  program_.parameters.push_back({name, elements, module, false, false, false, 1});
 }
 void Builder::embedding_parameter(const char* name, double elements, Module module) {
-  program_.parameters.push_back({name, elements, module, false, true, true});
+  program_.parameters.push_back({name, elements, module, false, true, true, 1});
 }
 
 ops::Op& Builder::add(Pass pass, Module module, ops::Stream stream, Ids reads, Ids writes) {
@@ -82,29 +82,35 @@ void Builder::slice(Module module, TensorId whole, Ids parts) {
   op.kernels = 0;
 }
 
+void Builder::release(Module module, TensorId id) {
+  ops::Op& op = add(Pass::dgrad, module, ops::Stream::compute, {id}, {});
+  op.work = ops::Elementwise{};
+  op.kernels = 0;
+}
+
 namespace {
 
-int group_size(const LayerContext& c, parallel::Axis axis) {
+int group_size(const LayerContext& c, Axis axis) {
   switch (axis) {
-    case parallel::Axis::tp:
+    case Axis::tp:
       return c.tp;
-    case parallel::Axis::cp:
+    case Axis::cp:
       return c.cp;
-    case parallel::Axis::ep:
+    case Axis::ep:
       return c.ep;
-    case parallel::Axis::etp:
+    case Axis::etp:
       return c.etp;
     default:
       return 1;
   }
 }
 
-ops::Stream stream_of(parallel::Axis axis) {
+ops::Stream stream_of(Axis axis) {
   switch (axis) {
-    case parallel::Axis::cp:
+    case Axis::cp:
       return ops::Stream::cp;
-    case parallel::Axis::ep:
-    case parallel::Axis::etp:
+    case Axis::ep:
+    case Axis::etp:
       return ops::Stream::ep;
     default:
       return ops::Stream::tp;
@@ -113,7 +119,7 @@ ops::Stream stream_of(parallel::Axis axis) {
 
 }  // namespace
 
-void Builder::collective(Pass pass, Module module, ops::CollectiveKind kind, parallel::Axis axis,
+void Builder::collective(Pass pass, Module module, ops::CollectiveKind kind, Axis axis,
                          double elements, DType dtype, Ids reads, Ids writes, double overlappable) {
   if (group_size(context_, axis) <= 1) return;
   ops::Op& op = add(pass, module, stream_of(axis), reads, writes);

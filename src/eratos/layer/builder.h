@@ -37,7 +37,8 @@ class Builder {
   double elements(TensorId id) const { return program_.tensors[id].elements; }
 
   void parameter(const char* name, double elements, Module module);
-  void expert_parameter(const char* name, double elements, Module module);
+  // `copies` equal matrices of elements / copies each.
+  void expert_parameter(const char* name, double elements, double copies, Module module);
   void vector_parameter(const char* name, double elements, Module module);
   void embedding_parameter(const char* name, double elements, Module module);
 
@@ -48,8 +49,10 @@ class Builder {
                        Bytes extra = Bytes{0});
   // Forward only: names parts of `whole` as tensors of their own. No kernel, no traffic.
   void slice(Module module, TensorId whole, Ids parts);
+  // Backward only: `id` is not needed beyond this point. No kernel, no traffic.
+  void release(Module module, TensorId id);
   // Nothing is appended when the group has one member.
-  void collective(Pass pass, Module module, ops::CollectiveKind kind, parallel::Axis axis,
+  void collective(Pass pass, Module module, ops::CollectiveKind kind, Axis axis,
                   double elements, DType dtype, Ids reads, Ids writes, double overlappable = 0);
 
  private:

@@ -175,13 +175,15 @@ TensorId moe_forward(const MoeSpec& spec, Builder& b, TensorId x, MoeState& s) {
   s.rows = rows;
   b.save_gemm_input(rows);
 
-  b.expert_parameter("expert_in", size.local_experts * h * in_width, Module::expert_in);
+  b.expert_parameter("expert_in", size.local_experts * h * in_width, size.local_experts,
+                     Module::expert_in);
   const TensorId up = b.tensor("expert_up", size.rows * in_width, Module::expert_in);
   expert_gemm(b, Pass::forward, Module::expert_in, size, in_width, h, {rows}, {up});
   s.activation = activation_forward(b, spec.gated, up, size.rows, size.width,
                                     Module::expert_activation);
   b.save_gemm_input(s.activation.out);
-  b.expert_parameter("expert_out", size.local_experts * size.width * h, Module::expert_out);
+  b.expert_parameter("expert_out", size.local_experts * size.width * h, size.local_experts,
+                     Module::expert_out);
   TensorId out = b.tensor("expert_output", size.rows * h, Module::expert_out);
   expert_gemm(b, Pass::forward, Module::expert_out, size, h, size.width, {s.activation.out}, {out});
   if (!profile.saved.moe_probs_in_activation) {

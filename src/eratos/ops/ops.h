@@ -18,10 +18,10 @@
 #include <variant>
 #include <vector>
 
+#include "eratos/base/axis.h"
 #include "eratos/base/dtype.h"
 #include "eratos/base/inplace_vector.h"
 #include "eratos/base/units.h"
-#include "eratos/parallel/parallel.h"
 
 namespace eratos::ops {
 
@@ -142,7 +142,7 @@ std::string_view name_of(CollectiveKind k);
 // send_recv what one rank sends.
 struct Collective {
   CollectiveKind kind = CollectiveKind::all_reduce;
-  parallel::Axis axis = parallel::Axis::tp;
+  Axis axis = Axis::tp;
   Bytes bytes;
   // Share of its time that may run beside compute of the same pass, 0 (blocking) to 1. Set by
   // the overlap pass from the framework profile and the job's switches.
@@ -172,6 +172,7 @@ struct Parameter {
   bool expert = false;      // reduced over edp instead of dp x cp
   bool matrix = true;       // takes part in matrix products (norms and biases do not)
   bool embedding = false;   // input embedding or output layer
+  double copies = 1;        // equal matrices counted in `elements` (local experts)
 };
 
 // One distinct block: a transformer layer of one kind, the embedding, the head, ...

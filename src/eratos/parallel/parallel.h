@@ -13,11 +13,11 @@
 #include <array>
 #include <cstdint>
 
-#include "eratos/base/inplace_vector.h"
+#include "eratos/base/axis.h"
 
 namespace eratos::parallel {
 
-enum class Axis : std::uint8_t { tp, cp, dp, pp, ep, etp, edp, tp_cp, dp_cp, hsdp_shard, hsdp_replica };
+using eratos::Axis;
 enum class CpKind : std::uint8_t { p2p, all_gather, a2a };
 enum class Sharding : std::uint8_t { none, zero1, zero2, zero3, hsdp };
 

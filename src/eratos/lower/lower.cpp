@@ -1,0 +1,190 @@
+#include "eratos/lower/lower.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "eratos/lower/passes.h"
+#include "eratos/lower/step.h"
+#include "eratos/model/block.h"
+
+namespace eratos::lower {
+
+namespace {
+
+constexpr std::uint16_t kAbsent = 0xffff;
+
+// The next spare program of the table, cleared.
+std::uint16_t take(ops::LoweredJob& out) {
+  if (out.program_count == out.programs.size()) out.programs.emplace_back();
+  out.programs[out.program_count].clear();
+  return static_cast<std::uint16_t>(out.program_count++);
+}
+
+struct Table {
+  InplaceVector<std::uint16_t, 32> plain;       // by block kind
+  InplaceVector<std::uint16_t, 32> recomputed;  // the same, recomputed in full
+  std::uint16_t embedding = kAbsent;
+  std::uint16_t output = kAbsent;
+  std::uint16_t mtp = kAbsent;
+};
+
+job::ModuleSet selected_modules(const job::RecomputeSpec& r) {
+  if (r.modules.any()) return r.modules;
+  job::ModuleSet core;
+  core.set(static_cast<std::size_t>(ops::Module::core_attention));
+  return core;
+}
+
+void finish(ops::Program& p, const job::CheckedJob& job) {
+  apply_overlap(p, *job.spec);
+  apply_sharding(p, job);
+}
+
+void lower_kind(const job::CheckedJob& job, const layer::LayerContext& c, std::size_t kind, bool full,
+                ops::Program& p) {
+  const job::JobSpec& spec = *job.spec;
+  model::lower_block(spec.model.blocks[kind], c, spec.model.hidden, p);
+  apply_precision(p, spec.precision);
+  if (full) {
+    apply_full_recompute(p);
+  } else if (spec.recompute.granularity == job::Granularity::selective) {
+    apply_selective_recompute(p, selected_modules(spec.recompute));
+  }
+  finish(p, job);
+}
+
+bool recomputed_in_full(const job::RecomputeSpec& r, int layer, int position_in_stage) {
+  if (r.granularity != job::Granularity::full) return false;
+  if (!r.layer_ids.empty()) {
+    return std::find(r.layer_ids.begin(), r.layer_ids.end(), layer) != r.layer_ids.end();
+  }
+  if (r.method == job::RecomputeMethod::uniform) return true;
+  return position_in_stage < r.layers;
+}
+
+layer::OutputSpec output_spec(const job::CheckedJob& job) {
+  const model::Architecture& a = job.spec->model;
+  return {a.hidden, job.padded_vocab, a.tie_embeddings, a.norm};
+}
+
+layer::EmbeddingSpec embedding_spec(const job::CheckedJob& job) {
+  const model::Architecture& a = job.spec->model;
+  double positions = 0;
+  if (a.position == layer::Position::learned) {
+    positions = a.max_positions > 0 ? a.max_positions : job.spec->batch.sequence;
+  }
+  return {a.hidden, job.padded_vocab, positions, a.embedding_norm, a.norm};
+}
+
+void append(ops::StageProgram& stage, std::uint16_t program) {
+  if (!stage.items.empty() && stage.items.back().program == program) {
+    stage.items.back().repeat += 1;
+    return;
+  }
+  if (stage.items.size() == stage.items.capacity()) {
+    // A pattern that alternates more often than a stage can list: merge with the earlier run.
+    for (ops::StageItem& item : stage.items) {
+      if (item.program == program) {
+        item.repeat += 1;
+        return;
+      }
+    }
+  }
+  stage.items.push_back({program, 1});
+}
+
+}  // namespace
+
+layer::LayerContext context_of(const job::CheckedJob& job) {
+  const job::JobSpec& spec = *job.spec;
+  layer::LayerContext c;
+  c.sequences = spec.batch.micro;
+  c.sequence = spec.batch.sequence;
+  c.tp = job.parallel.tp;
+  c.cp = job.parallel.cp;
+  c.ep = job.parallel.ep;
+  c.etp = job.parallel.etp;
+  c.sequence_parallel = job.parallel.sequence_parallel && job.parallel.tp > 1;
+  c.cp_kind = job.parallel.cp_kind;
+  c.attention = spec.attention;
+  c.activation = job::activation_dtype(spec.precision);
+  c.loss_fused = spec.loss_fused;
+  c.deduplicated_dispatch = spec.routing.dispatcher == job::Dispatcher::deepep ||
+                            spec.routing.dispatcher == job::Dispatcher::hybridep;
+  c.hidden_dropout = spec.hidden_dropout;
+  c.attention_dropout = spec.attention_dropout;
+  c.profile = &spec.framework;
+  return c;
+}
+
+void lower(const job::CheckedJob& job, ops::LoweredJob& out) {
+  const job::JobSpec& spec = *job.spec;
+  const layer::LayerContext c = context_of(job);
+  out.program_count = 0;
+  Table table;
+  for (std::size_t kind = 0; kind < spec.model.blocks.size(); ++kind) {
+    table.plain.push_back(kAbsent);
+    table.recomputed.push_back(kAbsent);
+  }
+  const std::size_t stages = job.stages.size();
+  if (out.stages.size() < stages) out.stages.resize(stages);
+  out.stage_count = stages;
+  const double boundary = c.shard_tokens() * spec.model.hidden;
+
+  for (std::size_t i = 0; i < stages; ++i) {
+    const job::VirtualStage& at = job.stages[i];
+    ops::StageProgram& stage = out.stages[i];
+    stage.items.clear();
+    stage.send = i + 1 < stages ? bytes_of(boundary, c.activation) : Bytes{0};
+    if (at.embedding) {
+      if (table.embedding == kAbsent) {
+        table.embedding = take(out);
+        model::lower_embedding(embedding_spec(job), c, out.programs[table.embedding]);
+        finish(out.programs[table.embedding], job);
+      }
+      append(stage, table.embedding);
+    }
+    for (int n = 0; n < at.layers; ++n) {
+      const int layer = at.first_layer + n;
+      const std::size_t kind = spec.model.pattern[static_cast<std::size_t>(layer)];
+      const bool full = recomputed_in_full(spec.recompute, layer, n);
+      std::uint16_t& program = full ? table.recomputed[kind] : table.plain[kind];
+      if (program == kAbsent) {
+        program = take(out);
+        lower_kind(job, c, kind, full, out.programs[program]);
+      }
+      append(stage, program);
+    }
+    for (int n = 0; n < at.mtp; ++n) {
+      if (table.mtp == kAbsent) {
+        table.mtp = take(out);
+        ops::Program& p = out.programs[table.mtp];
+        model::lower_mtp(spec.model.blocks[spec.model.pattern.back()], output_spec(job), c,
+                         spec.model.hidden, p);
+        apply_precision(p, spec.precision);
+        finish(p, job);
+      }
+      append(stage, table.mtp);
+    }
+    if (at.output) {
+      if (table.output == kAbsent) {
+        table.output = take(out);
+        // A tied table is held once where both ends share a rank.
+        const bool own = !spec.model.tie_embeddings || job.parallel.pp > 1;
+        model::lower_output(output_spec(job), c, own, out.programs[table.output]);
+        finish(out.programs[table.output], job);
+      }
+      append(stage, table.output);
+    }
+  }
+
+  const auto ranks = static_cast<std::size_t>(job.parallel.pp);
+  if (out.step_ops.size() < ranks) out.step_ops.resize(ranks);
+  out.rank_count = ranks;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    out.step_ops[r].clear();
+    step_ops(job, rank_parameters(job, out, static_cast<int>(r)), out.step_ops[r]);
+  }
+}
+
+}  // namespace eratos::lower

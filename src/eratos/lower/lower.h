@@ -1,0 +1,22 @@
+// The only place where shapes are made: a checked job becomes programs, stages and step ops.
+//
+// Order of the passes over each distinct program: precision (formats and casts), recompute,
+// overlap, sharding (ZeRO-3 gathers). A job has a handful of distinct programs however many layers
+// and stages it has; a stage is a list of (program, repeat).
+//
+// Worked example: Mixtral 8x22B, pp 4: programs embedding, moe layer, output; stage 0 is
+// embedding x1, moe layer x14; stage 3 moe layer x14, output x1.
+#pragma once
+
+#include "eratos/job/job.h"
+#include "eratos/ops/stage.h"
+
+namespace eratos::lower {
+
+// Fills `out`; its buffers are reused, so a warm one allocates nothing.
+void lower(const job::CheckedJob& job, ops::LoweredJob& out);
+
+// The context every layer of the job is lowered in.
+layer::LayerContext context_of(const job::CheckedJob& job);
+
+}  // namespace eratos::lower

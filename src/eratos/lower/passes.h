@@ -1,0 +1,29 @@
+// The passes over one program, in the order lower() runs them.
+#pragma once
+
+#include "eratos/job/job.h"
+#include "eratos/ops/ops.h"
+
+namespace eratos::lower {
+
+// Linear layers' products take the recipe's format, their operands are kept in it, and the casts
+// become ops of their own. Router, output layer and attention stay in the activation format.
+// Source: TransformerEngine documentation, fp8 primer (which GEMMs run in fp8).
+void apply_precision(ops::Program& p, job::Recipe recipe);
+
+// Full recomputation: only the program's input is kept, and backward begins with its forward.
+void apply_full_recompute(ops::Program& p);
+
+// Selective recomputation: what the named modules made is dropped, and made again just before
+// backward first reads it. Modules whose output only they can rebuild cheaply (norms,
+// activations, MLA up projections) drop that as well; others keep what other modules read.
+// Source: Megatron-LM core/transformer/transformer_config.py, recompute_modules.
+void apply_selective_recompute(ops::Program& p, const job::ModuleSet& modules);
+
+// Which communication may run beside compute, from the job's switches and the profile.
+void apply_overlap(ops::Program& p, const job::JobSpec& spec);
+
+// ZeRO-3: gathers before forward and backward, the gradient's reduce-scatter after it.
+void apply_sharding(ops::Program& p, const job::CheckedJob& job);
+
+}  // namespace eratos::lower

@@ -1,0 +1,131 @@
+#include "eratos/lower/step.h"
+
+#include <cstddef>
+
+namespace eratos::lower {
+
+namespace {
+
+using ops::CollectiveKind;
+using ops::Module;
+using parallel::Axis;
+using parallel::Sharding;
+
+void collective(std::vector<ops::Op>& out, Module module, CollectiveKind kind, Axis axis,
+                ops::Stream stream, Bytes bytes, double overlappable) {
+  ops::Op op;
+  op.pass = ops::Pass::step;
+  op.module = module;
+  op.stream = stream;
+  op.work = ops::Collective{kind, axis, bytes, overlappable};
+  out.push_back(op);
+}
+
+void elementwise(std::vector<ops::Op>& out, Module module, double bytes, int kernels) {
+  ops::Op op;
+  op.pass = ops::Pass::step;
+  op.module = module;
+  op.kernels = static_cast<std::uint16_t>(kernels);
+  op.work = ops::Elementwise{Bytes{bytes}, ops::ElementwiseClass::optimizer};
+  out.push_back(op);
+}
+
+bool is_sharded_step(Sharding s) { return s == Sharding::zero1 || s == Sharding::zero2; }
+
+void reduce_gradients(const job::CheckedJob& job, double elements, Axis axis,
+                      std::vector<ops::Op>& out) {
+  if (elements <= 0 || parallel::group_of(job.parallel, axis).size <= 1) return;
+  const job::JobSpec& spec = *job.spec;
+  const auto& profile = spec.framework;
+  const DType gradient = profile.state.gradient_reduce_fp32 && !spec.gradient_reduce_bf16
+                             ? DType::fp32
+                             : job::activation_dtype(spec.precision);
+  const Bytes bytes = bytes_of(elements, gradient);
+  const double hidden = spec.overlap.grad_reduce ? profile.overlap.dp_share : 0.0;
+  const Sharding sharding = job.parallel.sharding;
+  if (is_sharded_step(sharding)) {
+    const CollectiveKind kind = profile.state.zero1_all_reduce && sharding == Sharding::zero1
+                                    ? CollectiveKind::all_reduce
+                                    : CollectiveKind::reduce_scatter;
+    collective(out, Module::gradient_reduce, kind, axis, ops::Stream::dp, bytes, hidden);
+    const double gather = spec.overlap.param_gather ? profile.overlap.dp_share : 0.0;
+    collective(out, Module::parameter_gather, CollectiveKind::all_gather, axis, ops::Stream::dp,
+               bytes_of(elements, job::activation_dtype(spec.precision)), gather);
+  } else if (sharding == Sharding::none) {
+    collective(out, Module::gradient_reduce, CollectiveKind::all_reduce, axis, ops::Stream::dp, bytes,
+               hidden);
+  }
+}
+
+}  // namespace
+
+double dense_shards(const job::CheckedJob& job) {
+  switch (job.parallel.sharding) {
+    case Sharding::none:
+      return 1;
+    case Sharding::hsdp:
+      return parallel::group_of(job.parallel, Axis::hsdp_shard).size;
+    default:
+      return static_cast<double>(job.parallel.dp) * job.parallel.cp;
+  }
+}
+
+double expert_shards(const job::CheckedJob& job) {
+  return job.parallel.sharding == Sharding::none ? 1 : job.parallel.edp();
+}
+
+RankParameters rank_parameters(const job::CheckedJob& job, const ops::LoweredJob& lowered, int rank) {
+  RankParameters n;
+  const int pp = job.parallel.pp;
+  for (int chunk = 0; chunk < job.parallel.vpp; ++chunk) {
+    const ops::StageProgram& stage = lowered.stages[static_cast<std::size_t>(chunk * pp + rank)];
+    for (const ops::StageItem& item : stage.items) {
+      const ops::Program& p = lowered.programs[item.program];
+      for (const ops::Parameter& q : p.parameters) {
+        const double elements = q.elements * item.repeat;
+        (q.expert ? n.expert : n.dense) += elements;
+        if (!q.matrix) n.vectors += elements;
+        if (q.embedding && job.spec->model.tie_embeddings && pp > 1) n.shared_embedding += elements;
+      }
+    }
+  }
+  return n;
+}
+
+void step_ops(const job::CheckedJob& job, const RankParameters& n, std::vector<ops::Op>& out) {
+  const job::JobSpec& spec = *job.spec;
+  const auto& profile = spec.framework;
+  const DType main = spec.optimizer.main_gradient;
+  if (job.parallel.sequence_parallel && job.parallel.tp > 1 && n.vectors > 0) {
+    // Norm weights see only the rank's shard of the tokens. Source: arXiv 2205.05198, section 4.2.2.
+    collective(out, Module::gradient_reduce, CollectiveKind::all_reduce, Axis::tp, ops::Stream::tp,
+               bytes_of(n.vectors, main), 0.0);
+  }
+  if (n.shared_embedding > 0) {
+    collective(out, Module::gradient_reduce, CollectiveKind::all_reduce, Axis::pp, ops::Stream::pp,
+               bytes_of(n.shared_embedding, main), 0.0);
+  }
+  reduce_gradients(job, n.dense, Axis::dp_cp, out);
+  reduce_gradients(job, n.expert, Axis::edp, out);
+  if (job.parallel.sharding == Sharding::hsdp && n.dense > 0) {
+    collective(out, Module::gradient_reduce, CollectiveKind::all_reduce, Axis::hsdp_replica,
+               ops::Stream::dp, bytes_of(n.dense / dense_shards(job), main),
+               spec.overlap.grad_reduce ? profile.overlap.dp_share : 0.0);
+  }
+  const double owned = n.dense / dense_shards(job) + n.expert / expert_shards(job);
+  const double gradient = bytes_per_element(main);
+  // Norm: one read. Adam: read the gradient, read and write master and both moments, write the
+  // parameter. Source: reachable accuracy study, formula 12 (34 B a parameter with the norm's 4).
+  elementwise(out, Module::gradient_norm, owned * gradient, 2);
+  const auto& o = spec.optimizer;
+  const double master = job::activation_dtype(spec.precision) == DType::fp32
+                            ? 0.0
+                            : bytes_per_element(o.main_parameter);
+  const double parameter = bytes_per_element(job::activation_dtype(spec.precision));
+  const double states = 2.0 * (bytes_per_element(o.exp_avg) + bytes_per_element(o.exp_avg_sq));
+  const double update = gradient + 2.0 * master + states +
+                        (master > 0 ? parameter : 2.0 * parameter);
+  elementwise(out, Module::optimizer, owned * update, 4);
+}
+
+}  // namespace eratos::lower

@@ -97,19 +97,22 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    if (!stack_.empty()) {
+    const auto at = static_cast<std::size_t>(mark.pos);
+    Place null_place = place(mark);
+    if (!stack_.empty() && !is_null_word(text_, at)) {
       const Open& top = stack_.back();
-      const auto at = static_cast<std::size_t>(mark.pos);
       if (top.node.is_sequence() && at < text_.size() && text_[at] == ',') {
-        refuse(place(mark), "an item is missing before this comma", "remove the comma");
+        refuse(null_place, "an item is missing before this comma", "remove the comma");
       }
       if (top.is_block && top.has_key && top.key_at != kNowhere &&
           lacks_colon(text_, top.key_at, top.key)) {
         refuse(top.key_place, "expected `:` after the key `" + excerpt(top.key) + "`",
                "write `" + excerpt(top.key) + ": VALUE`");
       }
+      // yaml-cpp marks what follows the missing value, which may be lines below.
+      if (top.has_key) null_place = top.key_place;
     }
-    finish(Node::null(place(mark)), anchor, {1, 0});
+    finish(Node::null(null_place), anchor, {1, 0});
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,

@@ -5,7 +5,8 @@
 // Stricter than PyYAML on purpose: a key given twice, a key that is no scalar, tags other than
 // !!str !!int !!float !!bool !!null !!seq !!map, and a second document are faults.
 //
-// Values reached through an alias carry the place where they are written, not the alias's.
+// Values reached through an alias carry the place where they are written, not the alias's; a value
+// that is missing (`key:`) carries the place of its key.
 #pragma once
 
 #include <string>

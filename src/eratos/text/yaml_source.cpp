@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "eratos/text/scalar.h"
+
 namespace eratos::text {
 namespace {
 
@@ -48,6 +50,11 @@ std::size_t skip_properties(std::string_view yaml, std::size_t at) {
 bool is_unclosed_quote(std::string_view yaml, std::size_t at) {
   at = skip_properties(yaml, at);
   return is_quote(yaml, at) && after_quoted(yaml, at) == kNone;
+}
+
+bool is_null_word(std::string_view yaml, std::size_t at) {
+  const std::size_t end = std::min(yaml.find_first_of(" \t\r\n,]}", at), yaml.size());
+  return at < end && pyyaml_kind(yaml.substr(at, end - at)) == ScalarKind::null;
 }
 
 bool lacks_colon(std::string_view yaml, std::size_t at, std::string_view key) {

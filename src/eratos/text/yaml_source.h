@@ -17,6 +17,9 @@ std::size_t skip_properties(std::string_view yaml, std::size_t at);
 // A quoted scalar begins at `at` and its closing quote is missing.
 bool is_unclosed_quote(std::string_view yaml, std::size_t at);
 
+// An unquoted `~` or `null` begins at `at`; false for a null that is only the absence of a value.
+bool is_null_word(std::string_view yaml, std::size_t at);
+
 // The scalar `key` (quotes resolved) begins at `at` as the key of a block mapping, and neither a
 // colon follows nor a `?` precedes it.
 bool lacks_colon(std::string_view yaml, std::size_t at, std::string_view key);

@@ -9,7 +9,9 @@
 //   2 P + 4 P + 12 P / 8 = 60.2 GB. Source of the 2/4/12: arXiv 1910.02054, section 3.1.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "eratos/base/inplace_vector.h"
@@ -35,6 +37,7 @@ struct StateRules {
   // ZeRO-3: bytes a gathered parameter takes while its unit is alive, and how many units are.
   bool gathers = false;
   double gathered_bytes = 2;
+  double placeholder_bytes = 0;  // a cached stand-in gradient of each distinct weight shape
 };
 
 // What happens at the peak.
@@ -70,24 +73,47 @@ struct StageMemory {
   double in_flight = 0;  // micro-batches of the whole stage at the peak (chunks counted as parts)
 };
 
+// One program's lifetimes, walked once; every stage that repeats the program reads the result.
+struct ProgramMemory {
+  Bytes saved;          // kept between its forward and its backward, one micro-batch
+  Bytes forward_peak;   // most bytes alive inside forward, its kept tensors included
+  Bytes backward_peak;  // the same inside backward, all its kept tensors included at the start
+  ops::Module forward_module = ops::Module::residual;   // where those peaks are
+  ops::Module backward_module = ops::Module::residual;
+  double dense_parameters = 0;   // local
+  double expert_parameters = 0;
+  double placeholder_elements = 0;  // one matrix of each shape (see StateRules::placeholders)
+  const char* name = "";
+};
+
+// Walks forward, then backward, in program order: a tensor lives from the op that writes it to
+// the last that reads it, a kept one to its last reader in backward. Bytes are rounded up to
+// `rounding` a tensor. Allocation: none. Limit: 1024 tensors a program.
+void walk(const ops::Program& program, Bytes rounding, ProgramMemory& out);
+
 struct StageInput {
-  const ops::StageProgram* chunks = nullptr;  // vpp of them
+  const ops::StageProgram* const* chunks = nullptr;  // `chunk_count` of them
+  const int* in_flight = nullptr;  // per chunk: micro-batches between F and B at the peak, the one
+                                   // being worked on included
   int chunk_count = 1;
-  const int* in_flight = nullptr;  // per chunk: micro-batches between F and B at the peak,
-                                   // the one being worked on included
-  int peak_chunk = 0;              // chunk whose micro-batch is being worked on at the peak
-  bool has_output = false;
+  int peak_chunk = 0;              // chunk whose forward reached the peak
+  bool gradients_from_start = true;  // held before the first backward (buffer, or accumulation)
+  bool has_tensor_parallel = false;
+  Bytes hidden_buffer;             // T x h in the activation format, unsharded
   int communicators = 0;           // process groups with buffers on this rank
 };
 
-// Fills `out`. Allocation: none. Errors: none for lowered programs.
-void stage_memory(const std::vector<ops::Program>& programs, const StageInput& stage,
+// Fills `out`. Allocation: none.
+void stage_memory(const std::vector<ProgramMemory>& programs, const StageInput& stage,
                   const StateRules& state, const framework::FrameworkProfile& profile,
                   StageMemory& out);
 
-// Per-module bytes at the same peak (saved tensors of all micro-batches in flight), indexed by
-// ops::Module.
+// Kept bytes of all micro-batches in flight by module, indexed by ops::Module.
 void module_memory(const std::vector<ops::Program>& programs, const StageInput& stage,
                    std::vector<Bytes>& out);
+
+// Kept bytes by tensor name and module, largest first, at most `most` of them.
+std::vector<Holder> holders(const std::vector<ops::Program>& programs, const StageInput& stage,
+                            std::size_t most);
 
 }  // namespace eratos::memory

@@ -130,7 +130,7 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
     bytes.reserve(size + 1);
   }
   // One byte more than allowed tells a file that is too large, whatever its size claimed.
-  constexpr std::size_t kPiece = 64 * 1024;
+  constexpr std::size_t kPiece = 65536;
   while (bytes.size() <= max_bytes) {
     const std::size_t have = bytes.size();
     const std::size_t piece = std::min(kPiece, max_bytes + 1 - have);

@@ -1,7 +1,6 @@
 #include "eratos/text/json.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -40,11 +39,11 @@ class JsonParser {
 
   Result<Node> run() {
     Node root;
-    if (!value(root, 0)) return fault(std::move(*fault_));
+    if (!value(root, 0)) return fault(std::move(fault_));
     skip_space();
     if (!at_end()) {
       fail("one value and then the end of the file");
-      return fault(std::move(*fault_));
+      return fault(std::move(fault_));
     }
     if (!duplicates_.empty()) return faults(std::move(duplicates_));
     return root;
@@ -280,7 +279,7 @@ class JsonParser {
   int line_ = 1;
   std::size_t line_start_ = 0;
   std::size_t nodes_ = 0;
-  std::optional<Diagnostic> fault_;
+  Diagnostic fault_;
   Diagnostics duplicates_;
 };
 

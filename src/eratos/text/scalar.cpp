@@ -200,8 +200,9 @@ Magnitude magnitude_of(std::string_view s) {
 std::optional<double> decimal_value(std::string_view s) {
   if (!s.empty() && s.front() == '+') s.remove_prefix(1);
   double value = 0.0;
-  const char* end = s.data() + s.size();
-  const auto [stop, error] = std::from_chars(s.data(), end, value);
+  const char* begin = s.data();
+  const char* end = begin + s.size();
+  const auto [stop, error] = std::from_chars(begin, end, value);
   if (error != std::errc{} || stop != end) return std::nullopt;
   return value;
 }

@@ -102,7 +102,9 @@ Diagnostic Node::mismatch(std::string_view what, std::string_view wanted, std::s
 }
 
 Result<bool> Node::as_bool(std::string_view what) const {
-  if (is_scalar() && scalar_kind_ == ScalarKind::boolean) return *bool_of(raw_);
+  if (is_scalar() && scalar_kind_ == ScalarKind::boolean) {
+    if (const auto value = bool_of(raw_)) return *value;
+  }
   const bool only_quoted = quoted_ && bool_of(raw_);
   return fault(
       mismatch(what, "a boolean", only_quoted ? "remove the quotes" : "write true or false"));

@@ -115,7 +115,7 @@ class Node {
   bool erase(std::string_view key);
 
   // Items of a sequence, entries of a mapping, otherwise 0.
-  std::size_t size() const { return items_.size() + entries_.size(); }
+  std::size_t size() const;
 
   // Same meaning, places ignored: `0x10` equals `16`, the order of keys does not matter.
   friend bool operator==(const Node& a, const Node& b);
@@ -139,6 +139,8 @@ struct Entry {
 
   Location key_location() const { return key_place.location(); }
 };
+
+inline std::size_t Node::size() const { return items_.size() + entries_.size(); }
 
 // Mappings merge key by key, recursively; everything else, sequences and an explicit null included,
 // is replaced by the overlay. New keys follow in the overlay's order. Whatever wins keeps its own

@@ -1,4 +1,5 @@
 // Merging trees and addressing values by path.
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <system_error>
@@ -13,8 +14,9 @@ namespace {
 // A step of a path as an index into `size` items.
 std::optional<std::size_t> index_of(std::string_view step, std::size_t size) {
   std::size_t index = 0;
-  const char* end = step.data() + step.size();
-  const auto [stop, error] = std::from_chars(step.data(), end, index);
+  const char* begin = step.data();
+  const char* end = begin + step.size();
+  const auto [stop, error] = std::from_chars(begin, end, index);
   if (error != std::errc{} || stop != end || index >= size) return std::nullopt;
   return index;
 }
@@ -24,6 +26,11 @@ std::string_view take_step(std::string_view& path) {
   const std::string_view step = path.substr(0, dot);
   path = dot == std::string_view::npos ? std::string_view() : path.substr(dot + 1);
   return step;
+}
+
+std::string step_message(std::string_view path, const std::string& walked, const std::string& why) {
+  const std::string at = walked.empty() ? "the whole file" : "`" + walked + "`";
+  return "`" + std::string(path) + "`: " + at + " " + why;
 }
 
 void walk(const Node& node, const std::string& path,
@@ -86,12 +93,11 @@ const Node* find_at(const Node& root, std::string_view path) {
 }
 
 Result<void> set_at(Node& root, std::string_view path, Node value) {
-  const std::string whole(path);
   const Location at = value.where();
   if (path.empty() || path.front() == '.' || path.back() == '.' ||
       path.find("..") != std::string_view::npos) {
-    return fault(
-        {at, "`" + whole + "` is not a path", "write keys joined by dots, as in parallel.tp"});
+    return fault({at, "`" + std::string(path) + "` is not a path",
+                  "write keys joined by dots, as in parallel.tp"});
   }
   Node* node = &root;
   std::string_view rest = path;
@@ -102,9 +108,10 @@ Result<void> set_at(Node& root, std::string_view path, Node value) {
       // Everything from here on is new: build it and put it in one move.
       std::vector<std::string_view> keys{step};
       while (!rest.empty()) keys.push_back(take_step(rest));
-      for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
+      std::reverse(keys.begin(), keys.end());
+      for (const std::string_view key : keys) {
         Node outer = Node::mapping(value.place());
-        outer.set(*key, std::move(value), outer.place());
+        outer.set(key, std::move(value), outer.place());
         value = std::move(outer);
       }
       break;
@@ -113,8 +120,9 @@ Result<void> set_at(Node& root, std::string_view path, Node value) {
       const auto index = index_of(step, node->size());
       if (!index) {
         return fault({at,
-                      "`" + whole + "`: `" + walked + "` has " + std::to_string(node->size()) +
-                          " items and no item `" + std::string(step) + "`",
+                      step_message(path, walked,
+                                   "has " + std::to_string(node->size()) + " items and no item `" +
+                                       std::string(step) + "`"),
                       "count items from 0"});
       }
       node = &node->items()[*index];
@@ -122,8 +130,7 @@ Result<void> set_at(Node& root, std::string_view path, Node value) {
       if (node->find(step) == nullptr) node->set(step, Node::null(value.place()), value.place());
       node = node->find(step);
     } else {
-      return fault({at,
-                    "`" + whole + "`: `" + walked + "` is " + node->describe() + ", not a mapping",
+      return fault({at, step_message(path, walked, "is " + node->describe() + ", not a mapping"),
                     "name a key of a mapping"});
     }
     walked = join_path(walked, step);

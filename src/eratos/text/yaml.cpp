@@ -131,6 +131,7 @@ class TreeBuilder : public YAML::EventHandler {
     const auto known = anchors_.find(anchor);
     if (known == anchors_.end()) refuse(place(mark), "alias without an anchor", "define it first");
     const Anchored& a = known->second;
+    ++aliases_;
     if (a.open) {
       refuse(place(mark), "alias `*" + excerpt(a.name) + "` is inside the value it stands for",
              "write the value out");
@@ -156,7 +157,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnMapEnd() override {
     Open& top = stack_.back();
     report_duplicate_keys(top.node.entries(), duplicates_);
-    if (top.merged) apply_merge(top);
+    if (top.merged) apply_merge(*top.merged, top.node);
     close();
   }
 
@@ -169,15 +170,17 @@ class TreeBuilder : public YAML::EventHandler {
 
   void spend(Cost cost, const Place& at) {
     spent_ += cost;
+    const char* cure =
+        aliases_ > 0 ? "is this an alias bomb? write the values out" : "write a smaller file";
     if (spent_.nodes > limits_.nodes) {
       refuse(at, "more than " + std::to_string(limits_.nodes) + " values with aliases expanded",
-             "is this an alias bomb? write a smaller file");
+             cure);
     }
     if (spent_.text_bytes > limits_.text_bytes) {
       refuse(at,
              "more than " + std::to_string(limits_.text_bytes) +
                  " bytes of text with aliases expanded",
-             "is this an alias bomb? write a smaller file");
+             cure);
     }
   }
 
@@ -293,8 +296,7 @@ class TreeBuilder : public YAML::EventHandler {
     }
   }
 
-  static void apply_merge(Open& top) {
-    Entry& merged = *top.merged;
+  static void apply_merge(const Entry& merged, Node& into) {
     std::vector<const Node*> sources;
     if (merged.value.is_sequence()) {
       for (const Node& item : merged.value.items()) sources.push_back(&item);
@@ -312,15 +314,16 @@ class TreeBuilder : public YAML::EventHandler {
         result[at->second] = e;
       }
     };
-    for (auto source = sources.rbegin(); source != sources.rend(); ++source) {
-      if (!(*source)->is_mapping()) {
-        refuse((*source)->place(), "`<<` merges mappings, found " + (*source)->describe(),
+    std::reverse(sources.begin(), sources.end());
+    for (const Node* source : sources) {
+      if (!source->is_mapping()) {
+        refuse(source->place(), "`<<` merges mappings, found " + source->describe(),
                "give a mapping or a sequence of mappings");
       }
-      for (const Entry& e : (*source)->entries()) assign(e);
+      for (const Entry& e : source->entries()) assign(e);
     }
-    for (const Entry& e : top.node.entries()) assign(e);
-    top.node.entries() = std::move(result);
+    for (const Entry& e : std::as_const(into).entries()) assign(e);
+    into.entries() = std::move(result);
   }
 
   std::string_view text_;
@@ -328,6 +331,7 @@ class TreeBuilder : public YAML::EventHandler {
   TreeLimits limits_;
   Node root_;
   int documents_ = 0;
+  std::size_t aliases_ = 0;
   std::vector<Open> stack_;
   std::unordered_map<YAML::anchor_t, Anchored> anchors_;
   std::string anchor_name_;

@@ -67,6 +67,9 @@ struct StateRules {
   bool keeps_narrow_gradient = false;
   bool contiguous_gradient_buffer = true;  // allocated once, whole, for the job's life
   bool zero1_all_reduce = false;  // ZeRO-1 all-reduces gradients whole instead of scattering them
+  // The stored parameter is the fp32 one and its own master; 16-bit copies live only while a unit
+  // is gathered (PyTorch FSDP mixed precision).
+  bool stores_fp32_parameters = false;
   bool master_weights = true;        // fp32 copy beside 16-bit parameters
   bool gradient_reduce_fp32 = true;
   // Temporary bytes per owned parameter during the optimizer step (unfused updates).

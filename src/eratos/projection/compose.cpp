@@ -1,0 +1,102 @@
+#include "eratos/projection/compose.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <variant>
+
+#include "eratos/lower/lower.h"
+#include "eratos/projection/state.h"
+
+namespace eratos::projection {
+
+WorkspacePtr make_workspace() { return WorkspacePtr(new Workspace); }
+void WorkspaceDeleter::operator()(Workspace* w) const { delete w; }
+
+void prepare(const job::CheckedJob& job, Workspace& w) {
+  lower::lower(job, w.lowered);
+  if (w.program_memory.size() < w.lowered.program_count) {
+    w.program_memory.resize(w.lowered.program_count);
+  }
+  for (std::size_t i = 0; i < w.lowered.program_count; ++i) {
+    memory::walk(w.lowered.programs[i], job.spec->framework.memory.allocator_rounding,
+                 w.program_memory[i]);
+  }
+}
+
+void fill_held(const job::CheckedJob& job, Workspace& w) {
+  const int pp = job.parallel.pp;
+  const int vpp = job.parallel.vpp;
+  w.chunks.assign(static_cast<std::size_t>(pp * vpp), schedule::ChunkCost{});
+  for (int rank = 0; rank < pp; ++rank) {
+    for (int chunk = 0; chunk < vpp; ++chunk) {
+      double held = 0;
+      for (const ops::StageItem& item :
+           w.lowered.stages[static_cast<std::size_t>(chunk * pp + rank)].items) {
+        held += w.program_memory[item.program].saved.value * item.repeat;
+      }
+      w.chunks[static_cast<std::size_t>(rank * vpp + chunk)].held = static_cast<std::int64_t>(held);
+    }
+  }
+}
+
+memory::StageInput rank_input(const job::CheckedJob& job, int rank, Workspace& w) {
+  const int pp = job.parallel.pp;
+  const int vpp = job.parallel.vpp;
+  w.stage_programs.clear();
+  w.in_flight.clear();
+  int peak_chunk = 0;
+  for (int chunk = 0; chunk < vpp; ++chunk) {
+    w.stage_programs.push_back(&w.lowered.stages[static_cast<std::size_t>(chunk * pp + rank)]);
+    w.in_flight.push_back(w.peaks.in_flight[static_cast<std::size_t>(rank * vpp + chunk)]);
+    // The forward that reaches the peak is of the deepest chunk that holds anything.
+    if (w.in_flight.back() > 0) peak_chunk = chunk;
+  }
+  const job::JobSpec& spec = *job.spec;
+  const layer::LayerContext c = lower::context_of(job);
+  memory::StageInput in;
+  in.chunks = w.stage_programs.data();
+  in.in_flight = w.in_flight.data();
+  in.chunk_count = vpp;
+  in.peak_chunk = peak_chunk;
+  in.gradients_from_start =
+      spec.framework.state.contiguous_gradient_buffer || job.micro_batches > 1;
+  in.has_tensor_parallel = job.parallel.tp > 1;
+  in.hidden_buffer = bytes_of(c.tokens() * spec.model.hidden, c.activation);
+  in.communicators = communicators(job);
+  return in;
+}
+
+void rank_memory(const job::CheckedJob& job, const memory::StateRules& state, int rank, Workspace& w,
+                 memory::StageMemory& out) {
+  memory::stage_memory(w.program_memory, rank_input(job, rank, w), state, job.spec->framework, out);
+}
+
+StepTime step_time(const job::CheckedJob& job, const Pricing& pricing, const Workspace& w, int rank,
+                   double forward, double backward) {
+  StepTime out;
+  double reduce = 0;
+  double reduce_share = 0;
+  double gather = 0;
+  double gather_share = 0;
+  for (const ops::Op& op : w.lowered.step_ops[static_cast<std::size_t>(rank)]) {
+    const double t = price(op, pricing);
+    const auto* c = std::get_if<ops::Collective>(&op.work);
+    if (c == nullptr || op.stream != ops::Stream::dp) {
+      out.optimizer += t;
+    } else if (op.module == ops::Module::parameter_gather) {
+      gather += t;
+      gather_share = std::max(gather_share, c->overlappable);
+    } else {
+      reduce += t;
+      reduce_share = std::max(reduce_share, c->overlappable);
+    }
+  }
+  const double kappa = job.spec->framework.overlap.contention;
+  const double hidden_reduce = std::min(reduce, reduce_share * backward);
+  const double hidden_gather = std::min(gather, gather_share * forward);
+  out.dp_exposed = reduce - hidden_reduce + gather - hidden_gather +
+                   kappa * (hidden_reduce + hidden_gather);
+  return out;
+}
+
+}  // namespace eratos::projection

@@ -1,0 +1,29 @@
+// The steps that project(), screen() and explain() share.
+#pragma once
+
+#include "eratos/projection/projection.h"
+#include "eratos/projection/time.h"
+#include "eratos/projection/workspace.h"
+
+namespace eratos::projection {
+
+// Lowers the job and walks each program's lifetimes: fills w.lowered and w.program_memory.
+void prepare(const job::CheckedJob& job, Workspace& w);
+
+// Kept bytes a micro-batch of every slot (rank * v + chunk) into w.chunks[].held.
+void fill_held(const job::CheckedJob& job, Workspace& w);
+
+// The worst moment of one pipeline rank, from w.peaks.
+void rank_memory(const job::CheckedJob& job, const memory::StateRules& state, int rank, Workspace& w,
+                 memory::StageMemory& out);
+memory::StageInput rank_input(const job::CheckedJob& job, int rank, Workspace& w);
+
+struct StepTime {
+  double dp_exposed = 0;
+  double optimizer = 0;
+};
+// Once-a-step ops of a rank, given one micro-batch's passes of it.
+StepTime step_time(const job::CheckedJob& job, const Pricing& pricing, const Workspace& w, int rank,
+                   double forward, double backward);
+
+}  // namespace eratos::projection

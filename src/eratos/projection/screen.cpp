@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <cstddef>
+
+#include "eratos/kernel/kernel.h"
+#include "eratos/projection/compose.h"
+#include "eratos/projection/state.h"
+#include "eratos/schedule/bounds.h"
+
+namespace eratos::projection {
+
+namespace {
+
+// Never above what time_program() finds: communication is left out, kernels are bounded below.
+double bound_of(const std::vector<ops::Op>& list, const kernel::KernelContext& k) {
+  double seconds = 0;
+  for (const ops::Op& op : list) {
+    if (const auto* g = std::get_if<ops::Gemm>(&op.work)) {
+      seconds += kernel::lower_bound(*g, k).value;
+    } else if (const auto* a = std::get_if<ops::Attention>(&op.work)) {
+      seconds += kernel::lower_bound(*a, k).value;
+    } else if (const auto* e = std::get_if<ops::Elementwise>(&op.work); e != nullptr && op.kernels > 0) {
+      seconds += kernel::lower_bound(*e, k).value;
+    }
+  }
+  return seconds;
+}
+
+// Rounds down, so that a sum of bounds stays one.
+Picoseconds floor_picoseconds(double seconds) { return static_cast<Picoseconds>(seconds * 1e12); }
+
+}  // namespace
+
+Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibration,
+              const Options& options, Workspace& w) {
+  const job::JobSpec& spec = *job.spec;
+  prepare(job, w);
+  fill_held(job, w);
+  const schedule::Schedule& schedule = schedule_of(job);
+  const schedule::Shape shape = shape_of(job);
+  Screen out;
+  if (!schedule::find_peaks(schedule, shape, w.chunks, w.order, w.peaks)) return out;
+
+  const memory::StateRules state = state_rules(job);
+  memory::StageMemory stage;
+  for (int rank = 0; rank < job.parallel.pp; ++rank) {
+    rank_memory(job, state, rank, w, stage);
+    if (rank == 0 || stage.device > out.device_peak) {
+      out.device_peak = stage.device;
+      out.peak_stage = rank;
+    }
+  }
+  out.fits = out.device_peak <=
+             spec.cluster.accelerator.memory_visible * (1.0 - options.memory_margin);
+
+  const kernel::KernelContext kernels =
+      kernel::make_context(spec.cluster.accelerator, calibration.part, spec.framework.kernel,
+                           spec.framework.attention_kernel, kernel::Setting::in_training);
+  if (w.program_time.size() < w.lowered.program_count) w.program_time.resize(w.lowered.program_count);
+  for (std::size_t i = 0; i < w.lowered.program_count; ++i) {
+    w.program_time[i].forward.compute = bound_of(w.lowered.programs[i].forward, kernels);
+    w.program_time[i].backward.compute = bound_of(w.lowered.programs[i].backward, kernels);
+  }
+  const int pp = job.parallel.pp;
+  const int vpp = job.parallel.vpp;
+  for (int rank = 0; rank < pp; ++rank) {
+    for (int chunk = 0; chunk < vpp; ++chunk) {
+      double forward = 0;
+      double backward = 0;
+      for (const ops::StageItem& item :
+           w.lowered.stages[static_cast<std::size_t>(chunk * pp + rank)].items) {
+        forward += w.program_time[item.program].forward.compute * item.repeat;
+        backward += w.program_time[item.program].backward.compute * item.repeat;
+      }
+      schedule::ChunkCost& cost = w.chunks[static_cast<std::size_t>(rank * vpp + chunk)];
+      cost.forward = floor_picoseconds(forward);
+      cost.backward = floor_picoseconds(backward);
+    }
+  }
+  const schedule::Bounds bounds =
+      schedule::bounds(schedule, shape, {w.chunks, {}, schedule::Sends::overlapped});
+  double optimizer = 0;
+  for (std::size_t r = 0; r < w.lowered.rank_count; ++r) {
+    optimizer = std::max(optimizer, bound_of(w.lowered.step_ops[r], kernels));
+  }
+  out.step_lower_bound = to_seconds(bounds.lower) + Seconds{optimizer};
+  return out;
+}
+
+}  // namespace eratos::projection

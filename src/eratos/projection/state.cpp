@@ -1,0 +1,76 @@
+#include "eratos/projection/state.h"
+
+#include "eratos/base/check.h"
+#include "eratos/lower/step.h"
+
+namespace eratos::projection {
+
+namespace {
+
+using parallel::Sharding;
+
+memory::StateBytes bytes_for(const job::CheckedJob& job, double shards) {
+  const job::JobSpec& spec = *job.spec;
+  const auto& rules = spec.framework.state;
+  const DType activation = job::activation_dtype(spec.precision);
+  const bool narrow = activation != DType::fp32;
+  const Sharding sharding = job.parallel.sharding;
+  const bool whole = sharding == Sharding::zero3 || sharding == Sharding::hsdp;
+  const bool fp32_parameters = narrow && rules.stores_fp32_parameters;
+  memory::StateBytes b;
+  b.parameter = fp32_parameters ? 4.0 : bytes_per_element(activation);
+  b.gradient = bytes_per_element(spec.optimizer.main_gradient) +
+               (rules.keeps_narrow_gradient && narrow ? bytes_per_element(activation) : 0.0);
+  b.optimizer = bytes_per_element(spec.optimizer.exp_avg) + bytes_per_element(spec.optimizer.exp_avg_sq);
+  if (narrow && rules.master_weights && !fp32_parameters) {
+    b.optimizer += bytes_per_element(spec.optimizer.main_parameter);
+  }
+  b.parameter_shards = whole ? shards : 1;
+  b.gradient_shards = whole || sharding == Sharding::zero2 ? shards : 1;
+  b.optimizer_shards = sharding == Sharding::none ? 1 : shards;
+  return b;
+}
+
+}  // namespace
+
+memory::StateRules state_rules(const job::CheckedJob& job) {
+  memory::StateRules rules;
+  rules.dense = bytes_for(job, lower::dense_shards(job));
+  rules.expert = bytes_for(job, lower::expert_shards(job));
+  const Sharding sharding = job.parallel.sharding;
+  rules.gathers = sharding == Sharding::zero3 || sharding == Sharding::hsdp;
+  rules.gathered_bytes = bytes_per_element(job.spec->framework.state.gather_dtype);
+  if (job.spec->framework.state.gradient_placeholders) {
+    rules.placeholder_bytes = bytes_per_element(job::activation_dtype(job.spec->precision));
+  }
+  return rules;
+}
+
+int communicators(const job::CheckedJob& job) {
+  const auto& p = job.parallel;
+  int n = 1;
+  for (const int degree : {p.tp, p.cp, p.pp, p.dp, p.ep, p.etp}) n += degree > 1 ? 1 : 0;
+  if (p.ep > 1 && p.edp() > 1) ++n;
+  return p.world() > 1 ? n : 0;
+}
+
+const schedule::Schedule& schedule_of(const job::CheckedJob& job) {
+  const job::JobSpec& spec = *job.spec;
+  const schedule::Schedule* found = nullptr;
+  if (job.parallel.pp == 1) {
+    found = schedule::find("none");
+  } else if (spec.schedule.algorithm == "auto") {
+    // Megatron-LM core/pipeline_parallel/schedules.py get_forward_backward_func.
+    found = schedule::find(job.parallel.vpp > 1 ? "interleaved-1f1b" : "1f1b");
+  } else {
+    found = schedule::find(spec.schedule.algorithm);
+  }
+  ERATOS_CHECK(found != nullptr);
+  return *found;
+}
+
+schedule::Shape shape_of(const job::CheckedJob& job) {
+  return {job.parallel.pp, job.parallel.vpp, job.micro_batches, job.spec->schedule.group_size};
+}
+
+}  // namespace eratos::projection

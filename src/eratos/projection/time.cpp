@@ -1,0 +1,140 @@
+#include "eratos/projection/time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
+#include "eratos/kernel/kernel.h"
+
+namespace eratos::projection {
+
+namespace {
+
+constexpr std::size_t kStreams = 6;
+
+std::size_t index_of(ops::Module m) { return static_cast<std::size_t>(m); }
+
+void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, PassTime& out) {
+  out = PassTime{};
+  std::array<double, kStreams> communication{};
+  std::array<double, kStreams> overlappable{};  // weighted by time
+  std::array<ops::Module, kStreams> owner{};
+  for (const ops::Op& op : list) {
+    const double t = price(op, pricing);
+    if (const auto* c = std::get_if<ops::Collective>(&op.work)) {
+      const auto s = static_cast<std::size_t>(op.stream);
+      communication[s] += t;
+      overlappable[s] += t * c->overlappable;
+      owner[s] = op.module;
+    } else {
+      out.compute += t;
+      out.kernels += op.kernels;
+      out.flops += op.flops().value;
+    }
+    out.module[index_of(op.module)] += t;
+  }
+  const double kappa = pricing.job->spec->framework.overlap.contention;
+  double room = out.compute;
+  double slowed = 0;
+  double* exposed[] = {nullptr, &out.tp, &out.cp, &out.ep, &out.dp, nullptr};
+  for (std::size_t s = 0; s < kStreams; ++s) {
+    if (communication[s] <= 0 || exposed[s] == nullptr) continue;
+    const double share = overlappable[s] / communication[s];
+    const double hidden = share * std::min(room, communication[s]);
+    *exposed[s] = communication[s] - hidden;
+    out.module[index_of(owner[s])] -= hidden;
+    room -= hidden;
+    slowed += kappa * hidden;
+  }
+  out.compute += slowed;
+}
+
+void add(PassTime& to, const PassTime& from, double times) {
+  to.compute += from.compute * times;
+  to.tp += from.tp * times;
+  to.cp += from.cp * times;
+  to.ep += from.ep * times;
+  to.dp += from.dp * times;
+  to.kernels += from.kernels * times;
+  to.flops += from.flops * times;
+  for (std::size_t i = 0; i < kModules; ++i) to.module[i] += from.module[i] * times;
+}
+
+bool tp_crosses_nodes(const Pricing& pricing) {
+  const auto& p = pricing.job->parallel;
+  return p.tp > 1 && parallel::members_in_domain(parallel::group_of(p, Axis::tp),
+                                                 pricing.job->spec->cluster.gpus_per_node) < p.tp;
+}
+
+}  // namespace
+
+Pricing make_pricing(const job::CheckedJob& job, const calibration::Calibration& calibration) {
+  const job::JobSpec& spec = *job.spec;
+  Pricing p;
+  p.job = &job;
+  p.kernels = kernel::make_context(spec.cluster.accelerator, calibration.part, spec.framework.kernel,
+                                   spec.framework.attention_kernel, kernel::Setting::in_training);
+  p.links = collective::make_context(spec.cluster, calibration.part, spec.framework.kernel);
+  for (std::size_t a = 0; a < p.placements.size(); ++a) {
+    p.placements[a] =
+        collective::place(parallel::group_of(job.parallel, static_cast<Axis>(a)), spec.cluster);
+  }
+  return p;
+}
+
+double price(const ops::Op& op, const Pricing& pricing) {
+  if (const auto* g = std::get_if<ops::Gemm>(&op.work)) {
+    return kernel::time_of(*g, pricing.kernels).value;
+  }
+  if (const auto* a = std::get_if<ops::Attention>(&op.work)) {
+    return kernel::time_of(*a, pricing.kernels).value;
+  }
+  if (const auto* e = std::get_if<ops::Elementwise>(&op.work)) {
+    return op.kernels == 0 ? 0.0 : kernel::time_of(*e, pricing.kernels).value;
+  }
+  const auto& c = *std::get_if<ops::Collective>(&op.work);
+  return collective::time_of(c.kind, c.bytes, pricing.placements[static_cast<std::size_t>(c.axis)],
+                             pricing.links)
+      .value;
+}
+
+void time_program(const ops::Program& program, const Pricing& pricing, ProgramTime& out) {
+  time_pass(program.forward, pricing, out.forward);
+  time_pass(program.backward, pricing, out.backward);
+  out.layer = program.input != ops::kNoTensor && program.output != ops::kNoTensor;
+  out.moe = false;
+  for (const ops::Op& op : program.forward) out.moe = out.moe || op.module == ops::Module::router;
+}
+
+ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs, bool backward,
+                     const Pricing& pricing) {
+  const auto& spec = *pricing.job->spec;
+  const auto& host = spec.framework.host;
+  ChunkTime out;
+  double layers = 0;
+  double extra_kernels = 0;
+  for (const ops::StageItem& item : stage.items) {
+    const ProgramTime& p = programs[item.program];
+    add(out.sum, backward ? p.backward : p.forward, item.repeat);
+    if (p.layer) layers += item.repeat;
+    // Half of the extra launches of an eager MoE layer fall in each pass.
+    if (p.moe) extra_kernels += 0.5 * host.moe_extra_kernels * item.repeat;
+  }
+  const double per_layer =
+      host.per_layer.value +
+      (tp_crosses_nodes(pricing) || (pricing.job->parallel.pp > 1 && pricing.job->parallel.tp > 1 &&
+                                     spec.cluster.nodes > 1)
+           ? host.per_layer_tp_across_nodes.value * pricing.job->parallel.tp
+           : 0.0);
+  out.host = (out.sum.kernels + extra_kernels) * host.per_kernel.value * (1.0 - spec.graph_share) +
+             layers * per_layer + host.per_micro_batch.value;
+  const double device = out.sum.device();
+  const double n = host.overlap_exponent;
+  const double larger = std::max(device, out.host);
+  if (larger <= 0) return out;
+  out.duration = larger * std::pow(std::pow(device / larger, n) + std::pow(out.host / larger, n), 1.0 / n);
+  out.duration = std::max(out.duration, device);
+  return out;
+}
+
+}  // namespace eratos::projection

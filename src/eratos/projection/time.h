@@ -1,0 +1,68 @@
+// From ops to the duration of a pass: kernels and collectives priced, overlap and host applied.
+//
+// Letters: C compute of a pass, K its communication on one stream, w the share of K that may run
+// beside compute, kappa the contention, G device time of a stage's pass, Q host time.
+//   hidden = w * min(C left, K);  exposed = K - hidden;  C grows by kappa * hidden
+//   pass of a stage: t = (G^n + Q^n)^(1/n)
+// Source: docs/MODEL.md, overlap and host.
+// Worked example: C 10 ms, K 4 ms, w 0.5, kappa 0.2: hidden 2, exposed 2, pass 12.4 ms.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "eratos/collective/collective.h"
+#include "eratos/job/job.h"
+#include "eratos/kernel/context.h"
+#include "eratos/ops/stage.h"
+
+namespace eratos::projection {
+
+inline constexpr std::size_t kModules = static_cast<std::size_t>(ops::Module::count_);
+
+// Seconds throughout; plain doubles because every field is one.
+struct PassTime {
+  double compute = 0;  // with contention
+  double tp = 0;       // exposed, by stream
+  double cp = 0;
+  double ep = 0;
+  double dp = 0;
+  double kernels = 0;  // launches
+  double flops = 0;    // matrix FLOPs, recomputed ones included
+  std::array<double, kModules> module{};
+
+  double device() const { return compute + tp + cp + ep + dp; }
+};
+
+struct ProgramTime {
+  PassTime forward;
+  PassTime backward;
+  bool layer = false;  // a transformer layer: the host pays per_layer for it
+  bool moe = false;
+};
+
+// One rank's pass over one micro-batch, all items of one chunk.
+struct ChunkTime {
+  PassTime sum;
+  double host = 0;
+  double duration = 0;  // sum.device() and host combined
+  double launch() const { return duration - sum.device(); }
+};
+
+// What pricing needs, fixed for a job.
+struct Pricing {
+  kernel::KernelContext kernels;
+  collective::CollectiveContext links;
+  const job::CheckedJob* job = nullptr;
+  // Groups by axis, placed once.
+  std::array<collective::GroupPlacement, 11> placements{};
+};
+
+Pricing make_pricing(const job::CheckedJob& job, const calibration::Calibration& calibration);
+
+double price(const ops::Op& op, const Pricing& pricing);
+void time_program(const ops::Program& program, const Pricing& pricing, ProgramTime& out);
+ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs, bool backward,
+                     const Pricing& pricing);
+
+}  // namespace eratos::projection

@@ -1,0 +1,58 @@
+#include "eratos/projection/warnings.h"
+
+#include "eratos/projection/state.h"
+
+namespace eratos::projection {
+
+namespace {
+
+void borrowed_numbers(const job::JobSpec& spec, const calibration::Calibration& calibration,
+                      std::vector<Warning>& out) {
+  if (!calibration.part.borrowed.empty()) {
+    out.push_back({"calibration-borrowed", "no measurements of " + spec.cluster.accelerator.name +
+                                               ": efficiencies are those of " +
+                                               calibration.part.borrowed});
+  }
+  for (const std::string& field : spec.cluster.accelerator.borrowed) {
+    out.push_back({"hardware-borrowed", spec.cluster.accelerator.name + ": " + field +
+                                            " is taken from the nearest kin"});
+  }
+  if (spec.cluster.accelerator.confidence == "low") {
+    out.push_back({"hardware-uncertain",
+                   "the figures of " + spec.cluster.accelerator.name + " are of low confidence"});
+  }
+}
+
+void approximations(const job::CheckedJob& job, std::vector<Warning>& out) {
+  const job::JobSpec& spec = *job.spec;
+  if (model::is_moe(spec.model)) {
+    out.push_back({"routing-balanced",
+                   "experts are assumed to get equal shares of the tokens; natural routing is slower "
+                   "and needs more memory"});
+  }
+  if (spec.routing.capacity_factor > 0) {
+    out.push_back({"capacity-factor-ignored", "the capacity factor is treated as dropless routing"});
+  }
+  if (spec.graph_share > 0 && spec.graph_share < 1) {
+    out.push_back({"graphs-partial", "launches inside graphs are taken as a fixed share of all"});
+  }
+  if (spec.optimizer.kind != "adam") {
+    out.push_back({"optimizer-as-adam", "optimizer " + spec.optimizer.kind + " is costed as Adam"});
+  }
+  const schedule::Shape shape = shape_of(job);
+  if (shape.chunks > 1 && shape.micro_batches % shape.pp != 0) {
+    out.push_back({"interleaving-uneven",
+                   "micro-batches are not a multiple of pp: Megatron-LM needs a group size that "
+                   "allows it"});
+  }
+}
+
+}  // namespace
+
+void append_warnings(const job::CheckedJob& job, const calibration::Calibration& calibration,
+                     Projection& out) {
+  borrowed_numbers(*job.spec, calibration, out.warnings);
+  approximations(job, out.warnings);
+}
+
+}  // namespace eratos::projection

@@ -10,23 +10,10 @@
 #include "eratos/reader/decode.h"
 #include "eratos/text/dump.h"
 #include "eratos/text/yaml.h"
+#include "expect.h"
 
 namespace eratos::reader {
 namespace {
-
-std::string text_of(const Diagnostics& all) {
-  std::string out;
-  for (const Diagnostic& d : all) out += to_text(d) + "\n";
-  return out;
-}
-
-template <class T>
-T good(Result<T> result, const std::string& what) {
-  EXPECT_TRUE(result.has_value()) << what << ": " << (result ? "" : text_of(result.error()));
-  return result ? std::move(*result) : T{};
-}
-
-text::Node yaml(const std::string& text) { return good(text::parse_yaml(text, "t.yaml"), "yaml"); }
 
 // Every scalar number below `node` must have a `source` in its own mapping or one around it.
 void expect_sources(const text::Node& node, const std::string& where, bool covered,
@@ -261,8 +248,8 @@ TEST(Models, AllFaultsAtOnce) {
   const auto bad = decode_model(yaml("layers: many\nhiden: 64\nheads: 4\nvocab: 100\nffn: 10\n"));
   ASSERT_FALSE(bad.has_value());
   const std::string text = text_of(bad.error());
-  EXPECT_NE(text.find("t.yaml:1:9: error: `layers` must be an integer"), std::string::npos) << text;
-  EXPECT_NE(text.find("t.yaml:2:1: error: unknown key `hiden`; did you mean `hidden`?"),
+  EXPECT_NE(text.find("job.yaml:1:9: error: `layers` must be an integer"), std::string::npos) << text;
+  EXPECT_NE(text.find("job.yaml:2:1: error: unknown key `hiden`; did you mean `hidden`?"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("`hidden` is missing"), std::string::npos) << text;

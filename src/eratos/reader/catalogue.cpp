@@ -127,6 +127,7 @@ double unlikeness(const hardware::AcceleratorSpec& a, const hardware::Accelerato
   if (a.architecture != b.architecture) far += 100;
   const double pa = a.peak_of(DType::bf16).value;
   const double pb = b.peak_of(DType::bf16).value;
+  if ((pa > 0) != (pb > 0)) far += 50;  // its tables would not have the format
   if (pa > 0 && pb > 0) far += std::abs(std::log(pa / pb));
   return far;
 }

@@ -32,10 +32,11 @@ void for_each_field(Profile& p, See&& see) {
   see("saved", "eager_norm_square", p.saved.eager_norm_square);
   see("saved", "moe_probs_in_activation", p.saved.moe_probs_in_activation);
   see("saved", "gathered_input", p.saved.gathered_input);
-  see("saved", "rotary_copies", p.saved.rotary_copies);
-  see("saved", "unexplained_bytes_per_hidden", p.saved.unexplained_bytes_per_hidden);
+  see("saved", "attention_extra_tensors", p.saved.attention_extra_tensors);
 
   see("loss", "fused_by_default", p.loss.fused_by_default);
+  see("loss", "keeps_logits", p.loss.keeps_logits);
+  see("loss", "gradient_in_place", p.loss.gradient_in_place);
   see("loss", "unfused_bytes_per_logit", p.loss.unfused_bytes_per_logit);
   see("loss", "fused_bytes_per_logit", p.loss.fused_bytes_per_logit);
   see("loss", "unfused_traffic_bytes_per_logit", p.loss.unfused_traffic_per_logit);
@@ -43,7 +44,10 @@ void for_each_field(Profile& p, See&& see) {
 
   see("state", "gradient", p.state.gradient);
   see("state", "wgrad_fused_accumulation", p.state.wgrad_fused_accumulation);
+  see("state", "gradient_placeholders", p.state.gradient_placeholders);
+  see("state", "keeps_narrow_gradient", p.state.keeps_narrow_gradient);
   see("state", "contiguous_gradient_buffer", p.state.contiguous_gradient_buffer);
+  see("state", "zero1_all_reduce", p.state.zero1_all_reduce);
   see("state", "master_weights", p.state.master_weights);
   see("state", "gradient_reduce_fp32", p.state.gradient_reduce_fp32);
   see("state", "step_bytes_per_parameter", p.state.step_bytes_per_parameter);
@@ -55,6 +59,7 @@ void for_each_field(Profile& p, See&& see) {
   see("memory", "allocator_rounding_bytes", p.memory.allocator_rounding);
   see("memory", "reserve_fraction", p.memory.reserve_fraction);
   see("memory", "workspace_bytes", p.memory.workspace);
+  see("memory", "hidden_buffers", p.memory.hidden_buffers);
 
   see("host", "per_kernel_s", p.host.per_kernel);
   see("host", "per_layer_s", p.host.per_layer);

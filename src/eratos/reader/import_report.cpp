@@ -1,0 +1,69 @@
+#include "eratos/reader/import_report.h"
+
+namespace eratos::reader {
+
+std::string_view name_of(Origin origin) {
+  switch (origin) {
+    case Origin::user:
+      return "file";
+    case Origin::preset:
+      return "preset";
+    case Origin::framework_default:
+      return "default";
+    case Origin::derived:
+      return "derived";
+    case Origin::command_line:
+      return "command line";
+    case Origin::catalogue:
+      return "catalogue";
+  }
+  return "?";
+}
+
+std::vector<std::string> ImportReport::defaults() const {
+  std::vector<std::string> out;
+  for (const auto& [path, from] : provenance) {
+    if (from.origin == Origin::framework_default) out.push_back(path);
+  }
+  return out;
+}
+
+void locate(Diagnostics& diagnostics, const ImportReport& report) {
+  for (Diagnostic& d : diagnostics) {
+    if (!d.where.file.empty() || d.field.empty()) continue;
+    std::string path = d.field;
+    while (!path.empty()) {
+      const auto exact = report.provenance.find(path);
+      if (exact != report.provenance.end() && !exact->second.where.file.empty()) {
+        d.where = exact->second.where;
+        break;
+      }
+      // The first value inside the mapping stands for the mapping.
+      const auto inside = report.provenance.lower_bound(path + ".");
+      if (inside != report.provenance.end() &&
+          inside->first.compare(0, path.size() + 1, path + ".") == 0 &&
+          !inside->second.where.file.empty()) {
+        d.where = inside->second.where;
+        break;
+      }
+      const std::size_t dot = path.rfind('.');
+      path.resize(dot == std::string::npos ? 0 : dot);
+    }
+  }
+}
+
+void note_leaves(ImportReport& report, const text::Node& tree, std::string_view prefix,
+                 Origin origin, std::string_view rule) {
+  text::for_each_leaf(tree, [&](const std::string& path, const text::Node& leaf) {
+    std::string full(prefix);
+    if (!full.empty() && !path.empty()) full += '.';
+    full += path;
+    if (report.provenance.count(full) > 0) return;
+    report.provenance[full] = {.value = leaf.is_null() ? "null" : leaf.raw(),
+                               .origin = origin,
+                               .where = leaf.where(),
+                               .rule = std::string(rule)};
+  });
+}
+
+}  // namespace eratos::reader

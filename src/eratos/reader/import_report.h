@@ -1,0 +1,78 @@
+// What a reader did to get a job from a file: where each value came from, which defaults it
+// filled, what it left out and why.
+//
+// Worked example: `eratos import` of a Primus experiment says of parallel.vpp
+//   value "2", origin derived, rule "32 chunks of pipeline_model_parallel_layout / 16",
+//   where deepseek_v3-FP8-pretrain.yaml:40:39.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "eratos/base/diagnostic.h"
+#include "eratos/job/job.h"
+#include "eratos/text/tree.h"
+
+namespace eratos::reader {
+
+enum class Origin : std::uint8_t {
+  user,               // stands in the user's own file
+  preset,             // stands in a file that the user's file names
+  framework_default,  // what the framework takes when nothing is said
+  derived,            // follows from other values by a rule
+  command_line,       // --set, --cluster, --nodes
+  catalogue,          // from a data file of this program
+};
+std::string_view name_of(Origin origin);
+
+// Rule of parallel.etp where the file says nothing of it: --set parallel.tp changes both.
+inline constexpr std::string_view kEtpFollowsTp = "expert tensor parallelism follows tp";
+
+struct Provenance {
+  std::string value;  // as the normalised job writes it
+  Origin origin = Origin::user;
+  Location where;    // no file for defaults
+  std::string rule;  // how it follows, for derived values and defaults; else ""
+};
+
+struct UnusedKey {
+  std::string key;
+  Location where;
+  std::string reason;
+};
+
+struct Warning {
+  std::string code;  // stable, kebab-case: "unknown-key", "vocabulary", ...
+  std::string message;
+  Location where;
+};
+
+struct ImportReport {
+  std::string format;                             // "Primus experiment (Megatron)", ...
+  std::map<std::string, Provenance> provenance;   // by path in the normalised job
+  std::vector<UnusedKey> unused;
+  std::vector<Warning> warnings;
+  text::Node resolved;  // every key of the source after its own rules (extends, presets, ...)
+
+  // Paths whose origin is framework_default, sorted.
+  std::vector<std::string> defaults() const;
+};
+
+struct JobRead {
+  job::JobSpec job;
+  ImportReport report;
+  bool has_cluster = false;  // false: job.cluster is empty and nothing can be projected yet
+};
+
+// Gives each diagnostic without a place the place of the value it names: of its field, or of the
+// nearest mapping around it.
+void locate(Diagnostics& diagnostics, const ImportReport& report);
+
+// Records every leaf of `tree` (below `prefix`) that has no provenance yet.
+void note_leaves(ImportReport& report, const text::Node& tree, std::string_view prefix,
+                 Origin origin, std::string_view rule = {});
+
+}  // namespace eratos::reader

@@ -1,0 +1,201 @@
+#include <string>
+#include <string_view>
+
+#include "eratos/reader/catalogue.h"
+#include "eratos/reader/decode.h"
+#include "eratos/reader/job_names.h"
+#include "eratos/reader/job_yaml.h"
+#include "eratos/reader/layout.h"
+
+namespace eratos::reader {
+
+namespace {
+
+using job::JobSpec;
+using text::Node;
+
+Node dtype(DType t) { return Node::string(std::string(name_of(t))); }
+Node count_or_null(int n) { return n == 0 ? Node::null() : Node::integer(n); }
+
+Node model_node(const JobSpec& job, bool expand) {
+  const Node tree = model_to_node(job.model);
+  if (!expand && find_file(Kind::models, job.model.name) != nullptr) {
+    if (auto known = load_model(job.model.name); known && model_to_node(*known) == tree) {
+      return Node::string(job.model.name);
+    }
+  }
+  return tree;
+}
+
+Node framework_node(const JobSpec& job, bool expand) {
+  const std::string name = job.framework.name + "@" + job.framework.generation;
+  Node all = framework_to_node(job.framework);
+  for (const char* fixed : {"name", "generation", "aliases", "source"}) all.erase(fixed);
+  Node out = Node::mapping();
+  out.set("profile", Node::string(name));
+  Node base = Node::mapping();
+  if (auto known = load_framework(name); known && !expand) base = framework_to_node(*known);
+  for (const text::Entry& entry : all.entries()) {
+    const Node* old = base.find(entry.key);
+    if (old != nullptr && *old == entry.value) continue;
+    if (!entry.value.is_mapping() || old == nullptr) {
+      out.set(entry.key, entry.value);
+      continue;
+    }
+    Node changed = Node::mapping();
+    for (const text::Entry& field : entry.value.entries()) {
+      const Node* before = old->find(field.key);
+      if (before == nullptr || !(*before == field.value)) changed.set(field.key, field.value);
+    }
+    out.set(entry.key, std::move(changed));
+  }
+  if (!expand && out.size() == 1) return Node::string(name);
+  return out;
+}
+
+Node cluster_node(const JobSpec& job, bool expand) {
+  if (job.cluster.accelerator.name.empty()) return Node::null();
+  const Node tree = cluster_to_node(job.cluster);
+  if (!expand) {
+    if (auto known = load_cluster(job.cluster.name); known && cluster_to_node(*known) == tree) {
+      return Node::string(job.cluster.name);
+    }
+  }
+  return tree;
+}
+
+Node parallel_node(const JobSpec& job) {
+  const parallel::ParallelSpec& p = job.parallel;
+  Node out = Node::mapping();
+  out.set("tp", Node::integer(p.tp));
+  out.set("pp", Node::integer(p.pp));
+  out.set("vpp", Node::integer(p.vpp));
+  out.set("cp", Node::integer(p.cp));
+  out.set("cp_kind", spelled(p.cp_kind, kCpKinds));
+  out.set("ep", Node::integer(p.ep));
+  out.set("etp", Node::integer(p.etp));
+  out.set("sequence_parallel", Node::boolean(p.sequence_parallel));
+  std::string order;
+  for (const parallel::Axis axis : p.order) {
+    if (!order.empty()) order += '-';
+    order += spelled(axis, kOrderAxes).raw();
+  }
+  out.set("order", Node::string(order));
+  if (job.layout.stages.empty()) {
+    out.set("layout", Node::null());
+  } else {
+    out.set("layout", Node::string(job.layout.text.empty() ? layout_text(job.layout.stages)
+                                                           : job.layout.text));
+  }
+  out.set("first_stage_layers", count_or_null(job.layout.first_stage_layers));
+  out.set("last_stage_layers", count_or_null(job.layout.last_stage_layers));
+  out.set("embedding_counts", Node::boolean(job.layout.embedding_counts));
+  out.set("output_counts", Node::boolean(job.layout.output_counts));
+  return out;
+}
+
+Node recompute_node(const job::RecomputeSpec& spec) {
+  Node out = Node::mapping();
+  out.set("granularity", spelled(spec.granularity, kGranularities));
+  out.set("method", spelled(spec.method, kMethods));
+  out.set("layers", Node::integer(spec.layers));
+  Node modules = Node::sequence();
+  for (std::size_t i = 0; i < spec.modules.size(); ++i) {
+    if (spec.modules.test(i)) {
+      modules.append(Node::string(std::string(ops::name_of(static_cast<ops::Module>(i)))));
+    }
+  }
+  out.set("modules", std::move(modules));
+  Node ids = Node::sequence();
+  for (const int id : spec.layer_ids) ids.append(Node::integer(id));
+  out.set("layer_ids", std::move(ids));
+  return out;
+}
+
+// Appends one group of scalars.
+struct Group {
+  Node node = Node::mapping();
+  Group& with(std::string_view key, Node value) {
+    node.set(key, std::move(value));
+    return *this;
+  }
+};
+
+}  // namespace
+
+Node job_to_node(const JobSpec& job, Expand expand) {
+  Node out = Node::mapping();
+  out.set("name", Node::string(job.name));
+  out.set("model", model_node(job, expand.model));
+  out.set("parallel", parallel_node(job));
+  out.set("batch", Group()
+                       .with("micro", Node::integer(job.batch.micro))
+                       .with("global", Node::integer(job.batch.global))
+                       .with("sequence", Node::integer(job.batch.sequence))
+                       .node);
+  out.set("precision", Group()
+                           .with("recipe", spelled(job.precision, kRecipes))
+                           .with("gradient_reduce", spelled(job.gradient_reduce_bf16,
+                                                            kReduceFormats))
+                           .node);
+  out.set("sharding", Group()
+                          .with("stage", spelled(job.parallel.sharding, kShardings))
+                          .with("group", count_or_null(job.parallel.hsdp_group))
+                          .node);
+  out.set("recompute", recompute_node(job.recompute));
+  out.set("optimizer", Group()
+                           .with("kind", Node::string(job.optimizer.kind))
+                           .with("main_parameter", dtype(job.optimizer.main_parameter))
+                           .with("main_gradient", dtype(job.optimizer.main_gradient))
+                           .with("exp_avg", dtype(job.optimizer.exp_avg))
+                           .with("exp_avg_sq", dtype(job.optimizer.exp_avg_sq))
+                           .with("precision_aware", Node::boolean(job.optimizer.precision_aware))
+                           .node);
+  out.set("overlap", Group()
+                         .with("grad_reduce", Node::boolean(job.overlap.grad_reduce))
+                         .with("param_gather", Node::boolean(job.overlap.param_gather))
+                         .with("tp", Node::boolean(job.overlap.tp))
+                         .with("moe_a2a", Node::boolean(job.overlap.moe_a2a))
+                         .with("p2p", Node::boolean(job.overlap.p2p))
+                         .node);
+  out.set("schedule", Group()
+                          .with("algorithm", Node::string(job.schedule.algorithm))
+                          .with("group_size", count_or_null(job.schedule.group_size))
+                          .node);
+  out.set("moe", Group()
+                     .with("dispatcher", spelled(job.routing.dispatcher, kDispatchers))
+                     .with("capacity_factor", job.routing.capacity_factor == 0
+                                                  ? Node::null()
+                                                  : Node::number(job.routing.capacity_factor))
+                     .with("routing", Node::string("balanced"))
+                     .node);
+  out.set("attention",
+          Group().with("implementation", spelled(job.attention, kAttentionKernels)).node);
+  out.set("loss", Group().with("fused", Node::boolean(job.loss_fused)).node);
+  out.set("dropout", Group()
+                         .with("hidden", Node::number(job.hidden_dropout))
+                         .with("attention", Node::number(job.attention_dropout))
+                         .node);
+  out.set("mtp", Group().with("train", Node::boolean(job.mtp)).node);
+  out.set("graphs", Group().with("share", Node::number(job.graph_share)).node);
+  out.set("lora", Node::null());
+  out.set("framework", framework_node(job, expand.framework));
+  out.set("cluster", cluster_node(job, expand.cluster));
+  return out;
+}
+
+void restore_places(Node& tree, const ImportReport& report) {
+  std::vector<std::pair<std::string, Location>> places;
+  text::for_each_leaf(tree, [&](const std::string& path, const Node&) {
+    const auto from = report.provenance.find(path);
+    if (from != report.provenance.end() && !from->second.where.file.empty()) {
+      places.emplace_back(path, from->second.where);
+    }
+  });
+  for (const auto& [path, where] : places) {
+    Node* at = const_cast<Node*>(text::find_at(tree, path));
+    if (at != nullptr) at->set_place(where);
+  }
+}
+
+}  // namespace eratos::reader

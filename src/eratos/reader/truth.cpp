@@ -1,0 +1,319 @@
+#include "eratos/reader/truth.h"
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "eratos/base/check.h"
+#include "eratos/reader/catalogue.h"
+#include "eratos/reader/decode.h"
+#include "eratos/reader/pattern_table.h"
+#include "eratos/reader/truth_measured.h"
+#include "eratos/reader/truth_row.h"
+#include "eratos/reader/truth_words.h"
+
+namespace eratos::reader {
+
+namespace {
+
+// Columns without which nothing can be said about a row.
+constexpr std::string_view kColumns[] = {
+    "id",  "gpu", "num_gpus", "gpus_per_node", "framework", "model",     "precision",
+    "seq_len", "mbs", "gbs",  "tp",            "cp",        "pp",        "sharding",
+    "recompute",  "notes",   "tokens_per_s_per_gpu", "step_time_s", "mfu", "peak_memory_gb"};
+
+Unusable unusable(const RunName& name, std::string reason, std::string detail = {}) {
+  return {name, std::move(reason), std::move(detail)};
+}
+
+// Reason and detail of a fault in an architecture.
+std::pair<std::string, std::string> architecture_reason(const Diagnostics& faults) {
+  std::string detail;
+  bool unmodelled = false;
+  for (const Diagnostic& d : faults) {
+    unmodelled = unmodelled || d.message.find("not modelled") != std::string::npos;
+    detail += (detail.empty() ? "" : "; ") + d.message;
+  }
+  return {unmodelled ? "architecture not modelled" : "architecture incomplete", detail};
+}
+
+}  // namespace
+
+std::string_view name_of(MemoryKind kind) {
+  constexpr std::string_view kNames[] = {"allocated", "reserved", "device"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string_view name_of(SpeedFrom from) {
+  constexpr std::string_view kNames[] = {"none", "tokens_per_s_per_gpu", "step_time_s", "mfu",
+                                         "tflops_per_gpu"};
+  return kNames[static_cast<std::size_t>(from)];
+}
+
+struct RunReader::State {
+  const text::CsvTable* table;
+  const std::vector<text::Node>* models;
+  PatternTable frameworks{"framework_aliases"};
+  PatternTable clusters{"run_clusters"};
+  PatternTable families{"families"};
+  MeasuredConventions conventions;
+  std::map<std::string, Result<model::Architecture>, std::less<>> architectures;
+  std::map<std::string, Result<framework::FrameworkProfile>, std::less<>> profiles;
+  std::map<std::string, Result<hardware::ClusterSpec>, std::less<>> known_clusters;
+
+  template <class T, class Load>
+  const Result<T>& cached(std::map<std::string, Result<T>, std::less<>>& all,
+                          const std::string& key, const Load& load) {
+    const auto at = all.find(key);
+    return at != all.end() ? at->second : all.emplace(key, load()).first->second;
+  }
+
+  const text::Node* model_node(const std::string& name) const {
+    for (const text::Node& file : *models) {
+      const text::Node* list = file.find("models");
+      const text::Node* node = (list != nullptr ? *list : file).find(name);
+      if (node != nullptr) return node;
+    }
+    return nullptr;
+  }
+
+  const Result<model::Architecture>& architecture(const std::string& name) {
+    return cached(architectures, name, [&]() -> Result<model::Architecture> {
+      const text::Node* node = model_node(name);
+      if (node == nullptr) return load_model(name);
+      Result<model::Architecture> decoded = decode_model(*node);
+      if (decoded && decoded->name.empty()) decoded->name = name;
+      return decoded;
+    });
+  }
+
+  const Result<hardware::ClusterSpec>& cluster(const std::string& name) {
+    return cached(known_clusters, name, [&] { return load_cluster(name); });
+  }
+
+  RunName name_of_row(const TruthRow& row);
+  std::string choose_cluster(const RunName& name, int nodes, int gpus_per_node);
+  std::optional<Unusable> fill_model(const TruthRow& row, Run& run);
+  std::optional<Unusable> fill_framework(const TruthRow& row, Run& run);
+  std::optional<Unusable> fill_cluster(const TruthRow& row, Run& run);
+  std::optional<Unusable> fill_parallel(const TruthRow& row, Run& run) const;
+  std::optional<Unusable> fill_words(const TruthRow& row, Run& run) const;
+  void fill_layout(Run& run) const;
+};
+
+RunName RunReader::State::name_of_row(const TruthRow& row) {
+  RunName name;
+  name.id = row.text("id");
+  name.framework = row.text("framework");
+  name.gpu = row.text("gpu");
+  name.model = row.text("model");
+  name.suspect = row.text("suspect");
+  name.line = row.line();
+  const text::Node* node = model_node(name.model);
+  bool moe = node != nullptr && node->find("moe") != nullptr;
+  if (node == nullptr) {
+    const Result<model::Architecture>& known = architecture(name.model);
+    moe = known && model::is_moe(*known);
+  }
+  const auto line = families.find(name.id, [&](std::size_t at) {
+    const std::string_view when = families.cell(at, "when");
+    return when.empty() || when == (moe ? "moe" : "dense");
+  });
+  name.family = line ? std::string(families.cell(*line, "family")) : "other";
+  return name;
+}
+
+std::optional<Unusable> RunReader::State::fill_model(const TruthRow& row, Run& run) {
+  if (const text::Node* node = model_node(run.name.model); node != nullptr) {
+    const text::Node* task = node->find("task");
+    if (task != nullptr && (task->raw() == "lora" || task->raw() == "sft")) {
+      return unusable(run.name, "fine-tuning not modelled", task->raw());
+    }
+  }
+  const Result<model::Architecture>& known = architecture(run.name.model);
+  if (!known) {
+    auto [reason, detail] = architecture_reason(known.error());
+    return unusable(run.name, std::move(reason), std::move(detail));
+  }
+  run.spec.name = row.text("id");
+  run.spec.model = *known;
+  return std::nullopt;
+}
+
+std::optional<Unusable> RunReader::State::fill_framework(const TruthRow& row, Run& run) {
+  const std::optional<std::size_t> line = frameworks.find(run.name.framework);
+  const std::string profile(line ? frameworks.cell(*line, "profile") : "");
+  if (profile.empty()) {
+    return unusable(run.name, "framework without a profile", run.name.framework);
+  }
+  const Result<framework::FrameworkProfile>& known =
+      cached(profiles, profile, [&] { return load_framework(profile); });
+  if (!known) return unusable(run.name, "framework without a profile", known.error()[0].message);
+  run.spec.framework = *known;
+  run.spec.loss_fused = known->loss.fused_by_default;
+  if (row.text("sharding") == "zero3" && line &&
+      frameworks.cell(*line, "sharded_parameters") != "yes") {
+    return unusable(run.name, "sharding not modelled", "zero3 of " + run.name.framework);
+  }
+  return std::nullopt;
+}
+
+// The named network of the row's source where its parts are the row's, else what the part implies.
+std::string RunReader::State::choose_cluster(const RunName& name, int nodes, int gpus_per_node) {
+  const std::string size =
+      '-' + std::to_string(nodes) + 'x' + std::to_string(gpus_per_node);
+  std::string chosen = name.gpu + size;
+  clusters.find(name.id, [&](std::size_t line) {
+    const std::string candidate = std::string(clusters.cell(line, "cluster")) + size;
+    const Result<hardware::ClusterSpec>& known = cluster(candidate);
+    const bool same = known && known->accelerator.name == name.gpu;
+    if (same) chosen = candidate;
+    return same;
+  });
+  return chosen;
+}
+
+std::optional<Unusable> RunReader::State::fill_cluster(const TruthRow& row, Run& run) {
+  const std::optional<int> gpus = row.whole("num_gpus");
+  if (!gpus || *gpus < 1) return unusable(run.name, "num_gpus not stated");
+  int a_node = row.whole("gpus_per_node").value_or(0);
+  if (a_node < 1) {
+    const Result<hardware::ClusterSpec>& one = cluster(run.name.gpu + "-1x1");
+    a_node = one ? one->accelerator.gpus_per_node : 8;
+  }
+  a_node = std::min(a_node, *gpus);
+  if (*gpus % a_node != 0) {
+    return unusable(run.name, "degrees contradict", "GPUs do not fill whole nodes");
+  }
+  const Result<hardware::ClusterSpec>& known =
+      cluster(choose_cluster(run.name, *gpus / a_node, a_node));
+  if (!known) return unusable(run.name, "accelerator not modelled", known.error()[0].message);
+  if (known->accelerator.kind != "gpu") {
+    return unusable(run.name, "accelerator not modelled", run.name.gpu);
+  }
+  run.spec.cluster = *known;
+  return std::nullopt;
+}
+
+std::optional<Unusable> RunReader::State::fill_parallel(const TruthRow& row, Run& run) const {
+  for (const std::string_view field : {"seq_len", "mbs", "gbs", "tp", "pp"}) {
+    if (!row.whole(field)) return unusable(run.name, std::string(field) + " not stated");
+  }
+  job::BatchSpec& batch = run.spec.batch;
+  batch.micro = *row.whole("mbs");
+  batch.global = *row.whole("gbs");
+  batch.sequence = *row.whole("seq_len");
+
+  parallel::ParallelSpec& p = run.spec.parallel;
+  p.tp = *row.whole("tp");
+  p.pp = *row.whole("pp");
+  p.cp = row.whole("cp").value_or(1);
+  p.vpp = row.whole("vpp").value_or(1);
+  p.ep = row.whole("ep").value_or(1);
+  // Megatron-LM: without a value of its own, experts are cut as the rest is.
+  // Source: Megatron-LM arguments.py, --expert-tensor-parallel-size.
+  p.etp = row.whole("etp").value_or(p.ep > 1 || model::is_moe(run.spec.model) ? p.tp : 1);
+  const int world = run.spec.cluster.gpus();
+  const int model_ranks = p.tp * p.pp * p.cp;
+  if (model_ranks < 1 || world % model_ranks != 0) {
+    return unusable(run.name, "degrees contradict",
+                    std::to_string(world) + " GPUs do not divide by tp x pp x cp");
+  }
+  p.dp = world / model_ranks;
+  if (const std::optional<int> stated = row.whole("dp"); stated && *stated != p.dp) {
+    return unusable(run.name, "degrees contradict",
+                    "dp is stated as " + std::to_string(*stated) + ", the others leave " +
+                        std::to_string(p.dp));
+  }
+  p.sequence_parallel = p.tp > 1 && row.says_yes("sequence_parallel");
+
+  const std::string& sharding = row.text("sharding");
+  for (const auto s : {parallel::Sharding::none, parallel::Sharding::zero1,
+                       parallel::Sharding::zero2, parallel::Sharding::zero3}) {
+    if (job::name_of(s) == sharding) p.sharding = s;
+  }
+  if (sharding == "hsdp") {
+    return unusable(run.name, "sharding not modelled", "the shard group of hsdp is not stated");
+  }
+  return std::nullopt;
+}
+
+std::optional<Unusable> RunReader::State::fill_words(const TruthRow& row, Run& run) const {
+  job::JobSpec& spec = run.spec;
+  const std::string& notes = row.text("notes");
+  for (const auto& [reason, what] : std::initializer_list<std::pair<const char*, std::string>>{
+           {"precision not modelled", read_precision(row.text("precision"), notes, spec.precision)},
+           {"recompute policy not modelled", read_recompute(row.text("recompute"), spec.recompute)},
+           {"schedule not modelled", read_schedule(row.text("schedule"), spec.schedule)},
+           {"dispatch not modelled", read_dispatch(row.text("moe_comm"), spec.routing)}}) {
+    if (!what.empty()) return unusable(run.name, reason, what);
+  }
+  if (notes.find("offload") != std::string::npos && notes.find("no offload") == std::string::npos) {
+    return unusable(run.name, "offload not modelled", "the notes name an offload");
+  }
+  if (spec.parallel.vpp == 1 && spec.schedule.algorithm == "interleaved-1f1b") {
+    spec.schedule.algorithm = "auto";
+  }
+  read_overlap(row.text("overlap"), spec.overlap);
+  spec.attention = read_attention(row.text("attention"));
+  spec.graph_share = read_graphs(row.text("cuda_graphs"));
+  // llm-foundry's mixed_precision PURE and Megatron-Bridge's performance recipes.
+  spec.gradient_reduce_bf16 = notes.find("PURE") != std::string::npos ||
+                              matches("nvb-*", run.name.id);
+  return std::nullopt;
+}
+
+// Layers that do not divide over the stages, and do with embedding and output counted as layers,
+// were dealt so: Megatron-LM refuses the job otherwise (account_for_embedding_in_pipeline_split).
+void RunReader::State::fill_layout(Run& run) const {
+  const parallel::ParallelSpec& p = run.spec.parallel;
+  if (run.spec.framework.pipeline_split != framework::PipelineSplit::even) return;
+  const int stages = p.pp * p.vpp;
+  const int layers = run.spec.model.layers();
+  if (layers % stages == 0 || (layers + 2) % stages != 0) return;
+  run.spec.layout.embedding_counts = true;
+  run.spec.layout.output_counts = true;
+}
+
+Result<RunReader> RunReader::make(const text::CsvTable& table,
+                                  const std::vector<text::Node>& models) {
+  Diagnostics faults;
+  for (const std::string_view column : kColumns) {
+    const Result<std::size_t> at = table.require_column(column);
+    if (!at) faults.insert(faults.end(), at.error().begin(), at.error().end());
+  }
+  if (!faults.empty()) return eratos::faults(std::move(faults));
+  auto state = std::make_unique<State>();
+  state->table = &table;
+  state->models = &models;
+  return RunReader(std::move(state));
+}
+
+tl::expected<Run, Unusable> RunReader::read(std::size_t at) {
+  const TruthRow row(*state_->table, at);
+  Run run;
+  run.name = state_->name_of_row(row);
+  if (const std::string& bad = row.unreadable(); !bad.empty()) {
+    return tl::unexpected(unusable(run.name, "unreadable number", bad));
+  }
+  std::optional<Unusable> refused = state_->fill_model(row, run);
+  if (!refused) refused = state_->fill_framework(row, run);
+  if (!refused) refused = state_->fill_cluster(row, run);
+  if (!refused) refused = state_->fill_parallel(row, run);
+  if (!refused) refused = state_->fill_words(row, run);
+  if (refused) return tl::unexpected(*std::move(refused));
+  state_->fill_layout(run);
+  run.measured = state_->conventions.read(row, run.spec);
+  const Measured& m = run.measured;
+  if (m.from == SpeedFrom::none && m.memory.value <= 0 && m.outcome.empty()) {
+    return tl::unexpected(unusable(run.name, "nothing measured that can be compared"));
+  }
+  return run;
+}
+
+RunReader::RunReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+RunReader::RunReader(RunReader&&) noexcept = default;
+RunReader& RunReader::operator=(RunReader&&) noexcept = default;
+RunReader::~RunReader() = default;
+
+}  // namespace eratos::reader

@@ -1,0 +1,119 @@
+#include "eratos/report/accuracy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+
+namespace eratos::report {
+
+namespace {
+
+// Of values in ascending order.
+double percentile(const std::vector<double>& sorted, double share) {
+  if (sorted.empty()) return 0;
+  const double at = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+struct Errors {
+  std::vector<double> throughput;
+  std::vector<double> memory;
+
+  Group group() const { return {summarise(throughput), summarise(memory)}; }
+};
+
+void add(const AccuracyRow& row, Errors& to) {
+  const auto speed = row.throughput_error();
+  if (speed && row.suspect.empty() && row.excluded.empty()) to.throughput.push_back(*speed);
+  if (const auto memory = row.memory_error()) to.memory.push_back(*memory);
+}
+
+std::map<std::string, Group> grouped(
+    const std::vector<AccuracyRow>& rows,
+    const std::function<const std::string&(const AccuracyRow&)>& key) {
+  std::map<std::string, Errors> errors;
+  for (const AccuracyRow& row : rows) {
+    if (row.ok()) add(row, errors[key(row)]);
+  }
+  std::map<std::string, Group> out;
+  for (const auto& [name, of_name] : errors) out[name] = of_name.group();
+  return out;
+}
+
+Feasibility feasibility(const std::vector<AccuracyRow>& rows) {
+  Feasibility out;
+  for (const AccuracyRow& row : rows) {
+    if (!row.ok() || row.outcome.empty()) continue;
+    if (row.outcome == "oom") {
+      ++out.n_oom;
+      out.false_fits += row.fits ? 1 : 0;
+    } else {
+      ++out.n_fits;
+      out.false_oom += row.fits ? 0 : 1;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<double> AccuracyRow::throughput_error() const {
+  if (!ok() || measured_speed <= 0 || projected_speed <= 0) return std::nullopt;
+  return projected_speed / measured_speed - 1;
+}
+
+std::optional<double> AccuracyRow::memory_error() const {
+  if (!ok() || measured_memory.value <= 0) return std::nullopt;
+  return projected_memory / measured_memory - 1;
+}
+
+ErrorSummary summarise(const std::vector<double>& errors) {
+  ErrorSummary out;
+  out.n = static_cast<int>(errors.size());
+  if (errors.empty()) return out;
+  std::vector<double> magnitudes;
+  double sum = 0;
+  int within = 0;
+  for (const double e : errors) {
+    magnitudes.push_back(std::abs(e));
+    sum += e;
+    within += std::abs(e) <= 0.1 ? 1 : 0;
+  }
+  std::sort(magnitudes.begin(), magnitudes.end());
+  out.median_abs = percentile(magnitudes, 0.5);
+  out.p90_abs = percentile(magnitudes, 0.9);
+  out.mean = sum / static_cast<double>(errors.size());
+  out.within_10 = static_cast<double>(within) / static_cast<double>(errors.size());
+  return out;
+}
+
+Accuracy summarise(const std::vector<AccuracyRow>& rows) {
+  Accuracy out;
+  Errors all;
+  std::vector<double> suspect;
+  for (const AccuracyRow& row : rows) {
+    ++out.rows;
+    if (!row.ok()) {
+      ++out.skipped[row.skipped];
+      continue;
+    }
+    ++out.projected;
+    add(row, all);
+    const auto speed = row.throughput_error();
+    if (speed && !row.suspect.empty()) suspect.push_back(*speed);
+  }
+  out.all = all.group();
+  out.suspect = summarise(suspect);
+  out.feasibility = feasibility(rows);
+  out.by_gpu = grouped(rows, [](const AccuracyRow& r) -> const std::string& { return r.gpu; });
+  out.by_framework =
+      grouped(rows, [](const AccuracyRow& r) -> const std::string& { return r.framework; });
+  out.by_family =
+      grouped(rows, [](const AccuracyRow& r) -> const std::string& { return r.family; });
+  return out;
+}
+
+}  // namespace eratos::report

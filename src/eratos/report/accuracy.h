@@ -1,0 +1,90 @@
+// Projections beside measured runs: errors, their summaries, and what could not be compared.
+//
+// error = projected / measured - 1, of throughput (so +10% says the projection is too fast) and of
+// memory. Percentiles interpolate linearly between the two nearest rows.
+//
+// Worked example: errors -0.1, 0.0, 0.3 have n 3, median_abs 0.1, p90_abs 0.26, mean 0.0667,
+// within_10 0.667 (both ends of 10% count as within).
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "eratos/base/units.h"
+#include "eratos/report/table.h"
+
+namespace eratos::report {
+
+struct AccuracyRow {
+  std::string file;
+  int line = 0;
+  std::string id;
+  std::string family;
+  std::string framework;  // the profile's name
+  std::string gpu;
+  std::string skipped;    // why, one of few; "" for a row that was projected
+  std::string detail;     // of `skipped`
+  std::string suspect;    // why its time should not be judged
+  std::string excluded;   // why its throughput is not counted, though it was compared
+
+  std::string from;       // the figure that speaks for its speed: "tokens_per_s_per_gpu", "mfu", ...
+  double measured_speed = 0;  // that figure, in tokens/s/GPU where it is tokens or the step time
+  double projected_speed = 0;
+  double projected_step_s = 0;
+
+  std::string memory_kind;
+  Bytes measured_memory;   // 0: not stated
+  Bytes projected_memory;  // of the kind and stage that the row states
+  Bytes device_peak;       // of the worst stage
+  Bytes capacity;
+
+  std::string outcome;  // "fits", "oom", ""
+  bool fits = false;    // projected
+
+  bool ok() const { return skipped.empty(); }
+  std::optional<double> throughput_error() const;
+  std::optional<double> memory_error() const;
+};
+
+struct ErrorSummary {
+  int n = 0;
+  double median_abs = 0;
+  double p90_abs = 0;
+  double mean = 0;
+  double within_10 = 0;  // share of rows
+};
+ErrorSummary summarise(const std::vector<double>& errors);
+
+struct Feasibility {
+  int n_fits = 0;
+  int n_oom = 0;
+  int false_fits = 0;  // ran out of memory, and we say it fits
+  int false_oom = 0;   // fitted, and we say it does not
+};
+
+struct Group {
+  ErrorSummary throughput;  // rows that are not suspect and not excluded
+  ErrorSummary memory;      // all rows: a suspect time says nothing against the memory
+};
+
+struct Accuracy {
+  int rows = 0;
+  int projected = 0;
+  Group all;
+  ErrorSummary suspect;     // throughput of the suspect rows, apart
+  Feasibility feasibility;
+  std::map<std::string, int> skipped;  // by reason
+  std::map<std::string, Group> by_gpu;
+  std::map<std::string, Group> by_framework;
+  std::map<std::string, Group> by_family;
+};
+Accuracy summarise(const std::vector<AccuracyRow>& rows);
+
+std::string accuracy_text(const std::vector<AccuracyRow>& rows, const Style& style);
+std::string accuracy_json(const std::vector<AccuracyRow>& rows, const std::string& version);
+std::string accuracy_csv(const std::vector<AccuracyRow>& rows);
+
+}  // namespace eratos::report

@@ -1,0 +1,139 @@
+#include <cmath>
+#include <utility>
+
+#include "eratos/report/accuracy.h"
+#include "eratos/report/json.h"
+#include "eratos/text/dump.h"
+#include "eratos/text/tree.h"
+
+namespace eratos::report {
+
+namespace {
+
+using text::Node;
+
+Node summary_node(const ErrorSummary& s) {
+  Node out = Node::mapping();
+  out.set("n", Node::integer(s.n));
+  if (s.n == 0) return out;
+  out.set("median_abs", number(s.median_abs));
+  out.set("p90_abs", number(s.p90_abs));
+  out.set("mean", number(s.mean));
+  out.set("within_10", number(s.within_10));
+  return out;
+}
+
+Node group_node(const Group& g) {
+  Node out = Node::mapping();
+  out.set("throughput", summary_node(g.throughput));
+  out.set("memory", summary_node(g.memory));
+  return out;
+}
+
+Node groups_node(const std::map<std::string, Group>& groups) {
+  Node out = Node::mapping();
+  for (const auto& [name, group] : groups) out.set(name, group_node(group));
+  return out;
+}
+
+Node feasibility_node(const Feasibility& f) {
+  Node out = Node::mapping();
+  out.set("n_fits", Node::integer(f.n_fits));
+  out.set("n_oom", Node::integer(f.n_oom));
+  out.set("false_fits", Node::integer(f.false_fits));
+  out.set("false_oom", Node::integer(f.false_oom));
+  return out;
+}
+
+Node measured_node(const AccuracyRow& row) {
+  Node out = Node::mapping();
+  if (!row.from.empty()) {
+    out.set("from", Node::string(row.from));
+    // A step time is compared as the tokens/s/GPU that it gives.
+    out.set(row.from == "step_time_s" ? "tokens_per_s_per_gpu" : row.from,
+            number(row.measured_speed));
+  }
+  if (row.measured_memory.value > 0) {
+    out.set("memory_bytes", number(std::round(row.measured_memory.value)));
+    out.set("memory_kind", Node::string(row.memory_kind));
+  }
+  if (!row.outcome.empty()) out.set("outcome", Node::string(row.outcome));
+  return out;
+}
+
+Node projected_node(const AccuracyRow& row) {
+  Node out = Node::mapping();
+  out.set("step_s", number(row.projected_step_s));
+  if (!row.from.empty()) {
+    out.set(row.from == "step_time_s" ? "tokens_per_s_per_gpu" : row.from,
+            number(row.projected_speed));
+  }
+  if (row.measured_memory.value > 0) {
+    out.set("memory_bytes", number(std::round(row.projected_memory.value)));
+  }
+  out.set("device_peak_bytes", number(std::round(row.device_peak.value)));
+  out.set("capacity_bytes", number(std::round(row.capacity.value)));
+  out.set("fits", Node::boolean(row.fits));
+  return out;
+}
+
+Node row_node(const AccuracyRow& row) {
+  Node out = Node::mapping();
+  out.set("id", Node::string(row.id));
+  out.set("file", Node::string(row.file));
+  out.set("line", Node::integer(row.line));
+  out.set("status", Node::string(row.ok() ? "ok" : "skipped"));
+  if (!row.ok()) {
+    out.set("reason", Node::string(row.skipped));
+    if (!row.detail.empty()) out.set("detail", Node::string(row.detail));
+  }
+  out.set("family", Node::string(row.family));
+  out.set("gpu", Node::string(row.gpu));
+  if (!row.suspect.empty()) out.set("suspect", Node::string(row.suspect));
+  if (!row.ok()) return out;
+  out.set("framework", Node::string(row.framework));
+  if (!row.excluded.empty()) out.set("excluded", Node::string(row.excluded));
+  out.set("measured", measured_node(row));
+  out.set("projected", projected_node(row));
+  Node error = Node::mapping();
+  if (const auto e = row.throughput_error()) error.set("throughput", number(*e));
+  if (const auto e = row.memory_error()) error.set("memory", number(*e));
+  out.set("error", std::move(error));
+  return out;
+}
+
+}  // namespace
+
+std::string accuracy_json(const std::vector<AccuracyRow>& rows, const std::string& version) {
+  const Accuracy a = summarise(rows);
+  Node reasons = Node::mapping();
+  int skipped_rows = 0;
+  for (const auto& [reason, n] : a.skipped) {
+    reasons.set(reason, Node::integer(n));
+    skipped_rows += n;
+  }
+  Node skipped = Node::mapping();
+  skipped.set("n", Node::integer(skipped_rows));
+  skipped.set("by_reason", std::move(reasons));
+
+  Node summary = Node::mapping();
+  summary.set("rows", Node::integer(a.rows));
+  summary.set("projected", Node::integer(a.projected));
+  summary.set("throughput", summary_node(a.all.throughput));
+  summary.set("memory", summary_node(a.all.memory));
+  summary.set("throughput_suspect", summary_node(a.suspect));
+  summary.set("feasibility", feasibility_node(a.feasibility));
+  summary.set("skipped", std::move(skipped));
+  summary.set("by_gpu", groups_node(a.by_gpu));
+  summary.set("by_framework", groups_node(a.by_framework));
+  summary.set("by_family", groups_node(a.by_family));
+
+  Node list = Node::sequence();
+  for (const AccuracyRow& row : rows) list.append(row_node(row));
+  Node out = document(version);
+  out.set("summary", std::move(summary));
+  out.set("rows", std::move(list));
+  return text::to_json(out) + '\n';
+}
+
+}  // namespace eratos::report

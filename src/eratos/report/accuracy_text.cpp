@@ -1,0 +1,82 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "eratos/report/accuracy.h"
+#include "eratos/report/quantity.h"
+
+namespace eratos::report {
+
+namespace {
+
+std::vector<std::string> cells(const std::string& name, const ErrorSummary& s) {
+  return {name,           thousands(s.n),
+          percent(s.median_abs), percent(s.p90_abs),
+          signed_percent(s.mean), percent(s.within_10)};
+}
+
+std::string error_table(const std::string& what, const std::map<std::string, Group>& groups,
+                        const ErrorSummary& all, ErrorSummary Group::*part, const Style& style) {
+  if (all.n == 0) return "";
+  Table table({{what},
+               {"runs", Align::right},
+               {"median |e|", Align::right},
+               {"90% |e|", Align::right},
+               {"mean e", Align::right},
+               {"within 10%", Align::right}});
+  for (const auto& [name, group] : groups) {
+    if ((group.*part).n > 0) table.row(cells(name, group.*part));
+  }
+  table.row(cells("all", all), true);
+  return table.text(2, style) + '\n';
+}
+
+std::string feasibility_table(const Feasibility& f, const Style& style) {
+  if (f.n_fits + f.n_oom == 0) return "";
+  const auto rate = [](int part, int whole) {
+    return whole > 0 ? percent(static_cast<double>(part) / whole) : "-";
+  };
+  Table table({{"feasibility"}, {"runs", Align::right}, {"wrong", Align::right},
+               {"rate", Align::right}, {""}});
+  table.row({"fitted", thousands(f.n_fits), thousands(f.false_oom), rate(f.false_oom, f.n_fits),
+             "said not to fit"});
+  table.row({"out of memory", thousands(f.n_oom), thousands(f.false_fits),
+             rate(f.false_fits, f.n_oom), "said to fit"});
+  return table.text(2, style) + '\n';
+}
+
+std::string skipped_table(const std::map<std::string, int>& skipped, const Style& style) {
+  if (skipped.empty()) return "";
+  std::vector<std::pair<std::string, int>> rows(skipped.begin(), skipped.end());
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  Table table({{"not projected, because"}, {"runs", Align::right}});
+  for (const auto& [reason, n] : rows) table.row({reason, thousands(n)});
+  return table.text(2, style) + '\n';
+}
+
+}  // namespace
+
+std::string accuracy_text(const std::vector<AccuracyRow>& rows, const Style& style) {
+  const Accuracy a = summarise(rows);
+  std::string out = style.bold(fmt::format("{} runs, {} projected", thousands(a.rows),
+                                           thousands(a.projected))) +
+                    style.dim("   e = projected / measured - 1\n\n");
+  out += error_table("throughput by family", a.by_family, a.all.throughput, &Group::throughput,
+                     style);
+  out += error_table("throughput by accelerator", a.by_gpu, a.all.throughput, &Group::throughput,
+                     style);
+  out += error_table("throughput by framework", a.by_framework, a.all.throughput,
+                     &Group::throughput, style);
+  if (a.suspect.n > 0) {
+    out += fmt::format("  apart: {} runs whose published time is suspect, median |e| {}\n\n",
+                       thousands(a.suspect.n), percent(a.suspect.median_abs));
+  }
+  out += error_table("memory by family", a.by_family, a.all.memory, &Group::memory, style);
+  out += feasibility_table(a.feasibility, style);
+  out += skipped_table(a.skipped, style);
+  out.pop_back();
+  return out;
+}
+
+}  // namespace eratos::report

@@ -1,0 +1,26 @@
+// Is a job legal, does it fit, and which small changes would make it fit?
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "eratos/base/diagnostic.h"
+#include "eratos/base/units.h"
+#include "eratos/report/answer.h"
+#include "eratos/report/table.h"
+
+namespace eratos::report {
+
+// One change away from the job, and what it would give.
+struct Nearby {
+  std::string change;  // "recompute.granularity: none -> full"
+  Bytes device_peak;
+  Seconds step_lower_bound;
+};
+
+std::string check_text(const Answer& a, const std::vector<Nearby>& nearby, const Style& style);
+std::string check_json(const Answer& a, const std::vector<Nearby>& nearby);
+// For scripts: {legal: false, faults: [...]}. People read the faults on standard error.
+std::string illegal_json(const Diagnostics& faults, const std::string& version);
+
+}  // namespace eratos::report

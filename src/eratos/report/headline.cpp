@@ -1,0 +1,90 @@
+// The lines that every text report begins and ends with: which job this is, whether it fits, and
+// what the reader of the numbers must know.
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "eratos/report/quantity.h"
+#include "eratos/report/text.h"
+
+namespace eratos::report {
+
+namespace {
+
+constexpr std::size_t kColumns = 96;
+
+std::string degrees(const job::JobSpec& spec, const parallel::ParallelSpec& p) {
+  std::string out = fmt::format("tp {}, pp {}", p.tp, p.pp);
+  if (p.vpp > 1) out += fmt::format(", vpp {}", p.vpp);
+  if (p.cp > 1) out += fmt::format(", cp {}", p.cp);
+  if (model::is_moe(spec.model)) out += fmt::format(", ep {}, etp {}", p.ep, p.etp);
+  out += fmt::format(", dp {}", p.dp);
+  if (p.sequence_parallel && p.tp > 1) out += ", sequence parallel";
+  if (p.sharding != parallel::Sharding::none) {
+    out += fmt::format(", {}", job::name_of(p.sharding));
+  }
+  return out;
+}
+
+std::string recompute(const job::RecomputeSpec& r) {
+  const std::string name(job::name_of(r.granularity));
+  if (r.granularity == job::Granularity::none) return "no recompute";
+  return name + " recompute";
+}
+
+}  // namespace
+
+std::string headline(const Answer& a, const Style& style) {
+  const job::JobSpec& spec = *a.spec;
+  const hardware::ClusterSpec& c = spec.cluster;
+  const std::string model = spec.model.name.empty() ? spec.name : spec.model.name;
+  std::string out =
+      style.bold(fmt::format("{} on {}", model, c.name)) +
+      fmt::format("   {} x {}, {} node{} of {}\n", c.gpus(), c.accelerator.name, c.nodes,
+                  c.nodes == 1 ? "" : "s", c.gpus_per_node);
+  const projection::ParameterAnswer& p = a.projection->parameters;
+  std::string parameters = count(p.total) + " parameters";
+  if (p.active > 0 && p.active != p.total) parameters += " (" + count(p.active) + " active)";
+  out += fmt::format("{}, {} sequences of {} tokens a step, {} a micro-batch, {} micro-batch{}\n",
+                     parameters, thousands(spec.batch.global), thousands(spec.batch.sequence),
+                     spec.batch.micro, thousands(a.checked->micro_batches),
+                     a.checked->micro_batches == 1 ? "" : "es");
+  out += fmt::format("{}; {}, {}, {} {}\n", degrees(spec, a.checked->parallel),
+                     job::name_of(spec.precision), recompute(spec.recompute), spec.framework.name,
+                     spec.framework.generation);
+  return out;
+}
+
+std::string verdict(const projection::MemoryAnswer& m, const Style& style) {
+  const Bytes room = m.capacity * (1 - m.margin);
+  const std::string word = m.fits ? style.good("fits") : style.bad("does not fit");
+  std::string out = fmt::format("{}  {} of {} a GPU (stage {}, as the driver counts)", word,
+                                gib(m.device_peak), gib(m.capacity), m.peak_stage);
+  if (m.fits) {
+    out += fmt::format(", {} free", gib(m.capacity - m.device_peak));
+  } else if (m.device_peak <= m.capacity) {
+    out += fmt::format(", inside the {} margin", percent(m.margin));
+  } else {
+    out += fmt::format(", {} too much", gib(m.device_peak - room));
+  }
+  return out;
+}
+
+std::string notes(const Answer& a, const Style& style) {
+  std::vector<projection::Warning> all = a.projection->warnings;
+  all.insert(all.end(), a.reader_warnings.begin(), a.reader_warnings.end());
+  std::string out;
+  for (const projection::Warning& w : all) {
+    out += style.dim("note ") +
+           wrapped(fmt::format("{} [{}]", w.message, w.code), kColumns, "     ") + '\n';
+  }
+  if (a.defaults > 0) {
+    out += style.dim("note ") +
+           fmt::format("{} values are framework or catalogue defaults; `eratos import` shows each\n",
+                       a.defaults);
+  }
+  return out;
+}
+
+}  // namespace eratos::report

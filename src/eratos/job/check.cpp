@@ -50,10 +50,12 @@ void check_positive(const JobSpec& s, Diagnostics& faults) {
 
 void check_degrees(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
   const int world = s.cluster.gpus();
-  const long long dense = static_cast<long long>(s.parallel.tp) * s.parallel.cp * s.parallel.pp;
-  if (dense > world || world % dense != 0) {
+  // A double first: three large degrees exceed every integer.
+  const double product = static_cast<double>(s.parallel.tp) * s.parallel.cp * s.parallel.pp;
+  const long long dense = product > world ? 0 : static_cast<long long>(product);
+  if (dense == 0 || world % dense != 0) {
     reject(faults, "parallel.tp",
-           "tp*cp*pp=" + number(static_cast<double>(dense)) + " does not divide the " + number(world) +
+           "tp*cp*pp=" + number(product) + " does not divide the " + number(world) +
                " accelerators of " + s.cluster.name,
            "choose degrees whose product divides " + number(world) + ", or another --nodes");
     return;
@@ -67,10 +69,11 @@ void check_degrees(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
     return;
   }
   if (moe) {
-    const long long expert = static_cast<long long>(s.parallel.ep) * s.parallel.etp * s.parallel.pp;
-    if (expert > world || world % expert != 0) {
+    const double experts = static_cast<double>(s.parallel.ep) * s.parallel.etp * s.parallel.pp;
+    const long long expert = experts > world ? 0 : static_cast<long long>(experts);
+    if (expert == 0 || world % expert != 0) {
       reject(faults, "parallel.ep",
-             "ep*etp*pp=" + number(static_cast<double>(expert)) + " does not divide the " +
+             "ep*etp*pp=" + number(experts) + " does not divide the " +
                  number(world) + " accelerators",
              "choose ep and etp whose product with pp divides " + number(world));
     }
@@ -90,7 +93,7 @@ void check_degrees(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
   }
 }
 
-void check_batch(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
+void check_global_batch(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
   const int dp = out.parallel.dp;
   const long long slice = static_cast<long long>(s.batch.micro) * dp;
   if (s.batch.global % slice != 0) {
@@ -101,12 +104,15 @@ void check_batch(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
     return;
   }
   out.micro_batches = static_cast<int>(s.batch.global / slice);
-  const int cut = s.parallel.cp > 1 ? 2 * s.parallel.cp : 1;
+}
+
+void check_sequence(const JobSpec& s, Diagnostics& faults) {
+  const long long cut = s.parallel.cp > 1 ? 2LL * s.parallel.cp : 1;
   if (s.batch.sequence % cut != 0) {
     reject(faults, "parallel.cp",
            "cp=" + number(s.parallel.cp) + " cuts the sequence of " + number(s.batch.sequence) +
-               " into " + number(cut) + " balanced pieces, which do not divide it",
-           "choose a sequence that is a multiple of " + number(cut));
+               " into " + number(static_cast<double>(cut)) + " balanced pieces, which do not divide it",
+           "choose a sequence that is a multiple of " + number(static_cast<double>(cut)));
   } else if (s.parallel.sequence_parallel &&
              (static_cast<long long>(s.batch.sequence) / s.parallel.cp) % s.parallel.tp != 0) {
     reject(faults, "parallel.sequence_parallel",
@@ -193,6 +199,8 @@ void check_layers(const JobSpec& s, const CheckedJob& out, Diagnostics& faults) 
       layer::check_moe(*moe, out.parallel, faults);
     }
   }
+  const layer::OutputSpec head{s.model.hidden, out.padded_vocab, s.model.tie_embeddings, s.model.norm};
+  layer::check_output(head, out.parallel, faults);
   if (s.model.position == layer::Position::learned && s.model.max_positions > 0 &&
       s.batch.sequence > s.model.max_positions) {
     reject(faults, "batch.sequence",
@@ -227,7 +235,8 @@ Diagnostics check(const JobSpec& spec, CheckedJob& out) {
                           (spec.framework.vocab_divisible_by > 1 ? spec.parallel.tp : 1);
   out.padded_vocab = std::ceil(spec.model.vocab / multiple) * multiple;
   check_degrees(spec, out, faults);
-  if (out.parallel.dp > 0) check_batch(spec, out, faults);
+  if (out.parallel.dp > 0) check_global_batch(spec, out, faults);
+  check_sequence(spec, faults);
   check_numerics(spec, faults);
   check_schedule(spec, faults);
   check_recompute(spec, faults);

@@ -1,5 +1,7 @@
 #include "eratos/layer/attention.h"
 
+#include <algorithm>
+
 namespace eratos::layer {
 
 using ops::ElementwiseClass;
@@ -18,8 +20,15 @@ LinearSpec out_linear(const AttentionSpec& spec) {
 }
 
 CoreSizes core_sizes(const AttentionSpec& spec, int tp) {
-  return {static_cast<double>(spec.heads) / tp, static_cast<double>(spec.kv_heads) / tp,
+  return {static_cast<double>(spec.heads) / tp, std::max(1.0, static_cast<double>(spec.kv_heads) / tp),
           static_cast<double>(spec.head_dim), static_cast<double>(spec.head_dim)};
+}
+
+bool shares_heads(const AttentionSpec& spec, int tp) { return spec.kv_heads < tp; }
+
+// Elements of the projection's output of all tensor-parallel ranks together.
+double whole_qkv(const AttentionSpec& spec, const LayerContext& c) {
+  return c.tokens() * (spec.heads + 2.0 * spec.kv_heads) * spec.head_dim;
 }
 
 const NormSpec kQkNorm{NormKind::rmsnorm, false};
@@ -39,6 +48,13 @@ TensorId rotate(Builder& b, const char* name, TensorId x, double elements) {
 }  // namespace
 
 void check_attention(const AttentionSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out) {
+  if (spec.heads < 1 || spec.kv_heads < 1 || spec.head_dim < 1 || spec.heads % spec.kv_heads != 0) {
+    reject(out, "model",
+           number(spec.heads) + " attention heads, " + number(spec.kv_heads) +
+               " key-value heads of size " + number(spec.head_dim),
+           "give positive numbers, heads a multiple of key-value heads");
+    return;
+  }
   if (spec.heads % p.tp != 0) {
     reject(out, "parallel.tp",
            "tp=" + number(p.tp) + " does not divide the " + number(spec.heads) + " attention heads",
@@ -48,6 +64,13 @@ void check_attention(const AttentionSpec& spec, const parallel::ParallelSpec& p,
            "tp=" + number(p.tp) + " and the " + number(spec.kv_heads) +
                " key-value heads do not divide one another",
            "choose a tp that divides " + number(spec.kv_heads) + " or is a multiple of it");
+  } else if (p.cp > 1 && p.cp_kind == parallel::CpKind::a2a &&
+             (spec.heads / p.tp % p.cp != 0 || spec.kv_heads % (p.tp * p.cp) != 0)) {
+    reject(out, "parallel.cp_kind",
+           "cp=" + number(p.cp) + " by all-to-all does not divide the rank's heads, " +
+               number(spec.heads) + "/" + number(p.tp) + " and " + number(spec.kv_heads) + "/" +
+               number(p.tp),
+           "choose cp_kind p2p, or a cp that divides both");
   }
 }
 
@@ -56,7 +79,13 @@ TensorId attention_forward(const AttentionSpec& spec, Builder& b, TensorId x, At
   const CoreSizes size = core_sizes(spec, c.tp);
   const double q_elements = c.tokens() * size.heads * size.head_dim;
   const double kv_elements = c.tokens() * size.kv_heads * size.head_dim;
-  const TensorId mixed = linear_forward(qkv_linear(spec, b), b, x, s.qkv);
+  TensorId mixed = linear_forward(qkv_linear(spec, b), b, x, s.qkv);
+  if (shares_heads(spec, c.tp)) {
+    const TensorId gathered = b.tensor("gathered_qkv", whole_qkv(spec, c), Module::qkv);
+    b.collective(Pass::forward, Module::qkv, ops::CollectiveKind::all_gather, parallel::Axis::tp,
+                 whole_qkv(spec, c), c.activation, {mixed}, {gathered});
+    mixed = gathered;
+  }
   TensorId q = mixed;
   TensorId k = mixed;
   // Q, K and V are slices of one buffer; each becomes a tensor of its own where it is first kept.
@@ -68,8 +97,9 @@ TensorId attention_forward(const AttentionSpec& spec, Builder& b, TensorId x, At
     const TensorId q_slice = b.tensor("query", q_elements, Module::qkv);
     const TensorId k_slice = b.tensor("key", kv_elements, Module::qkv);
     b.slice(Module::qkv, mixed, {q_slice, k_slice});
-    s.q_norm = norm_forward(kQkNorm, b, q_slice, q_elements / width_q, width_q, Module::norm);
-    s.k_norm = norm_forward(kQkNorm, b, k_slice, kv_elements / width_k, width_k, Module::norm);
+    const bool whole = !spec.qk_norm_full;
+    s.q_norm = norm_forward(kQkNorm, b, q_slice, q_elements / width_q, width_q, Module::norm, whole);
+    s.k_norm = norm_forward(kQkNorm, b, k_slice, kv_elements / width_k, width_k, Module::norm, whole);
     q = s.q_norm.output;
     k = s.k_norm.output;
   }
@@ -84,10 +114,10 @@ TensorId attention_forward(const AttentionSpec& spec, Builder& b, TensorId x, At
   s.core = core_forward(b, size, q, k, v);
   if (const double extra = b.profile().saved.attention_extra_tensors; extra > 0) {
     s.extra = b.tensor("attention_copies", extra * q_elements, Module::core_attention);
-    b.slice(Module::core_attention, s.core.out, {s.extra});
+    b.slice(Module::core_attention, s.core.context, {s.extra});
     b.save(s.extra);
   }
-  return linear_forward(out_linear(spec), b, s.core.out, s.out);
+  return linear_forward(out_linear(spec), b, s.core.context, s.out);
 }
 
 TensorId attention_backward(const AttentionSpec& spec, Builder& b, const AttentionState& s,
@@ -108,9 +138,15 @@ TensorId attention_backward(const AttentionSpec& spec, Builder& b, const Attenti
     g.q = norm_backward(kQkNorm, b, s.q_norm, g.q, Module::norm);
     g.k = norm_backward(kQkNorm, b, s.k_norm, g.k, Module::norm);
   }
-  const double width = size.heads * size.head_dim + 2 * size.kv_heads * size.head_dim;
-  const TensorId d_mixed = b.tensor("qkv_gradient", c.tokens() * width, Module::qkv);
+  const bool shared = shares_heads(spec, c.tp);
+  TensorId d_mixed = b.tensor("qkv_gradient", whole_qkv(spec, c) / (shared ? 1 : c.tp), Module::qkv);
   b.elementwise(Pass::dgrad, Module::qkv, ElementwiseClass::streaming, {g.q, g.k, g.v}, {d_mixed});
+  if (shared) {
+    const TensorId own = b.tensor("own_qkv_gradient", whole_qkv(spec, c) / c.tp, Module::qkv);
+    b.collective(Pass::dgrad, Module::qkv, ops::CollectiveKind::reduce_scatter, parallel::Axis::tp,
+                 whole_qkv(spec, c), c.activation, {d_mixed}, {own});
+    d_mixed = own;
+  }
   return linear_backward(qkv_linear(spec, b), b, s.qkv, d_mixed);
 }
 

@@ -4,10 +4,16 @@
 // q = H*d, kv = G*d (whole), T tokens of the rank.
 // Fused (flash) kernels keep Q, K, V, the output and one fp32 log-sum-exp a query and head:
 // bytes a token, 16 bit: 4(q + kv)/t + 4H/t. Unfused ones keep the H*s*s/c probabilities.
+// Unfused ones read K and V repeated to every query head, and keep the copies.
 // Context parallelism: each rank holds s/c queries balanced over the causal triangle (zig-zag), so
-// every rank does 1/c of the pairs. p2p: K and V travel a ring, (c-1) steps; all_gather: once.
+// every rank does 1/c of the pairs. p2p: K and V travel a ring, (c-1) steps; all_gather: once;
+// a2a: Q, K, V change heads for positions, so that a rank sees H/(t*c) heads of all s positions,
+// and the result changes back; it is kept on both sides of that exchange.
+// With more tensor-parallel ranks than key-value heads, ranks share a head: the projection's
+// output is gathered, and each rank takes its query heads and the one head they read.
 // Source: arXiv 2205.05198 section 4.1 (what is kept); arXiv 2310.01889 and Megatron-LM's
-// context-parallel documentation (ring, zig-zag).
+// context-parallel documentation (ring, zig-zag); arXiv 2309.14509 (a2a); Megatron-LM
+// core/transformer/attention.py (shared heads) and dot_product_attention.py (repeated heads).
 // Worked example: Llama 3.1 8B, T 8192, t 1: 4 * (4096 + 1024) * 8192 + 4 * 32 * 8192 = 169 MB.
 #pragma once
 
@@ -29,19 +35,22 @@ struct CoreState {
   TensorId q = ops::kNoTensor;
   TensorId k = ops::kNoTensor;
   TensorId v = ops::kNoTensor;
-  TensorId out = ops::kNoTensor;
+  TensorId out = ops::kNoTensor;      // of the attention itself, which its backward reads
+  TensorId context = ops::kNoTensor;  // what the output projection reads: `out`, exchanged (a2a)
   TensorId lse = ops::kNoTensor;
   TensorId probs = ops::kNoTensor;    // unfused: softmax result (fp32 when eager)
   TensorId probs_narrow = ops::kNoTensor;
   TensorId dropped = ops::kNoTensor;  // unfused with dropout: probabilities after it
   TensorId mask = ops::kNoTensor;
 };
+// v may be a tensor that holds more than the values when they are a view of it.
 CoreState core_forward(Builder& b, const CoreSizes& size, TensorId q, TensorId k, TensorId v);
-// Writes gradients of q, k, v as one tensor each, returned in that order in `s`.
+// Writes gradients of q, k, v as one tensor each.
 struct CoreGradients {
   TensorId q, k, v;
 };
-CoreGradients core_backward(Builder& b, const CoreSizes& size, const CoreState& s, TensorId d_out);
+CoreGradients core_backward(Builder& b, const CoreSizes& size, const CoreState& s,
+                            TensorId d_context);
 
 struct AttentionState {
   LinearState qkv;

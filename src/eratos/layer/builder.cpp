@@ -25,14 +25,18 @@ void Builder::save_gemm_input(TensorId id) {
   if (id != ops::kNoTensor) program_.tensors[id].gemm_input = true;
 }
 
-void Builder::parameter(const char* name, double elements, Module module) {
-  program_.parameters.push_back({name, elements, module, false, true, false, 1});
+void Builder::parameter(const char* name, double elements, Module module, bool replicated) {
+  program_.parameters.push_back({name, elements, module, false, true, false, 1, replicated});
 }
 void Builder::expert_parameter(const char* name, double elements, double copies, Module module) {
   program_.parameters.push_back({name, elements, module, true, true, false, copies});
 }
-void Builder::vector_parameter(const char* name, double elements, Module module) {
-  program_.parameters.push_back({name, elements, module, false, false, false, 1});
+void Builder::vector_parameter(const char* name, double elements, Module module, bool replicated) {
+  program_.parameters.push_back({name, elements, module, false, false, false, 1, replicated});
+}
+void Builder::expert_vector_parameter(const char* name, double elements, double copies,
+                                      Module module) {
+  program_.parameters.push_back({name, elements, module, true, false, false, copies});
 }
 void Builder::embedding_parameter(const char* name, double elements, Module module) {
   program_.parameters.push_back({name, elements, module, false, true, true, 1});

@@ -36,10 +36,13 @@ class Builder {
 
   double elements(TensorId id) const { return program_.tensors[id].elements; }
 
-  void parameter(const char* name, double elements, Module module);
+  // `replicated`: every tensor-parallel rank holds all of it.
+  void parameter(const char* name, double elements, Module module, bool replicated = false);
   // `copies` equal matrices of elements / copies each.
   void expert_parameter(const char* name, double elements, double copies, Module module);
-  void vector_parameter(const char* name, double elements, Module module);
+  void vector_parameter(const char* name, double elements, Module module, bool replicated = true);
+  // Biases of the local experts.
+  void expert_vector_parameter(const char* name, double elements, double copies, Module module);
   void embedding_parameter(const char* name, double elements, Module module);
 
   ops::Op& gemm(Pass pass, Module module, ops::Gemm work, Ids reads, Ids writes);

@@ -38,10 +38,10 @@ TensorId embedding_forward(const EmbeddingSpec& spec, Builder& b, EmbeddingState
     y = sum;
   }
   if (c.hidden_dropout > 0) {
-    const TensorId mask = b.tensor("embedding_dropout_mask", c.shard_tokens() * spec.hidden, DType::bool8, kModule);
+    s.mask = b.tensor("embedding_dropout_mask", c.shard_tokens() * spec.hidden, DType::bool8, kModule);
     const TensorId dropped = b.tensor("embedding_dropped", c.shard_tokens() * spec.hidden, kModule);
-    b.elementwise(Pass::forward, kModule, ElementwiseClass::streaming, {y}, {dropped, mask});
-    b.save(mask);
+    b.elementwise(Pass::forward, kModule, ElementwiseClass::streaming, {y}, {dropped, s.mask});
+    b.save(s.mask);
     y = dropped;
   }
   if (spec.norm) {
@@ -54,6 +54,17 @@ TensorId embedding_forward(const EmbeddingSpec& spec, Builder& b, EmbeddingState
 void embedding_backward(const EmbeddingSpec& spec, Builder& b, const EmbeddingState& s, TensorId dy) {
   const LayerContext& c = b.context();
   if (spec.norm) dy = norm_backward(spec.norm_spec, b, s.norm, dy, kModule);
+  const double shard = c.shard_tokens() * spec.hidden;
+  if (s.mask != ops::kNoTensor) {
+    const TensorId undropped = b.tensor("embedding_undropped_gradient", shard, kModule);
+    b.elementwise(Pass::dgrad, kModule, ElementwiseClass::streaming, {dy, s.mask}, {undropped});
+    dy = undropped;
+  }
+  if (spec.positions > 0) {
+    // The rows of a position add up over the sequences, into the main gradient.
+    b.elementwise(Pass::wgrad, kModule, ElementwiseClass::streaming, {dy}, {},
+                  2.0 * bytes_of(spec.positions * spec.hidden, b.profile().state.gradient));
+  }
   if (c.tp > 1 && c.sequence_parallel) {
     const TensorId whole = b.tensor("embedding_gradient_rows", c.tokens() * spec.hidden, kModule);
     b.collective(Pass::dgrad, kModule, CollectiveKind::all_gather, Axis::tp, c.tokens() * spec.hidden,

@@ -16,6 +16,7 @@ namespace eratos::layer {
 
 struct EmbeddingState {
   TensorId ids = ops::kNoTensor;
+  TensorId mask = ops::kNoTensor;  // dropout
   NormState norm;
 };
 

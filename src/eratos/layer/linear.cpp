@@ -53,10 +53,11 @@ double linear_weight(const LinearSpec& spec, int tp) {
 }
 
 void linear_parameters(const LinearSpec& spec, Builder& b) {
-  b.parameter(spec.name, linear_weight(spec, b.context().tp), spec.module);
+  b.parameter(spec.name, linear_weight(spec, b.context().tp), spec.module,
+              spec.split == Split::replicated);
   if (spec.bias) {
     const double width = spec.split == Split::column ? spec.out / b.context().tp : spec.out;
-    b.vector_parameter("bias", width, spec.module);
+    b.vector_parameter("bias", width, spec.module, spec.split != Split::column);
   }
 }
 

@@ -40,7 +40,7 @@ void linear_parameters(const LinearSpec& spec, Builder& b);
 // has already made (parallel branches gather once); kNoTensor to gather here.
 TensorId linear_forward(const LinearSpec& spec, Builder& b, TensorId x, LinearState& s,
                         TensorId shared_gather = ops::kNoTensor);
-// dy -> dx; `needs_dx` false skips the input gradient (nothing trainable stands before it).
+// dy -> dx, and the gradients of weight and bias.
 TensorId linear_backward(const LinearSpec& spec, Builder& b, const LinearState& s, TensorId dy);
 
 }  // namespace eratos::layer

@@ -2,7 +2,9 @@
 
 namespace eratos::layer {
 
+using ops::CollectiveKind;
 using ops::ElementwiseClass;
+using parallel::Axis;
 
 namespace {
 
@@ -43,6 +45,11 @@ void check_mla(const MlaSpec& spec, const parallel::ParallelSpec& p, Diagnostics
     reject(out, "parallel.tp",
            "tp=" + number(p.tp) + " does not divide the " + number(spec.heads) + " attention heads",
            "choose a tp that divides " + number(spec.heads));
+  } else if (p.cp > 1 && p.cp_kind == parallel::CpKind::a2a && spec.heads / p.tp % p.cp != 0) {
+    reject(out, "parallel.cp_kind",
+           "cp=" + number(p.cp) + " by all-to-all does not divide the rank's " + number(spec.heads) +
+               "/" + number(p.tp) + " heads",
+           "choose cp_kind p2p, or a cp that divides them");
   }
 }
 
@@ -60,10 +67,17 @@ TensorId mla_forward(const MlaSpec& spec, Builder& b, TensorId x, MlaState& s) {
   const TensorId q_raw = linear_forward(q_up(spec), b, q_input, s.q_up);
 
   const TensorId joint = linear_forward(kv_down(spec), b, x, s.kv_down);
-  const TensorId latent = b.tensor("kv_latent", shard * spec.kv_lora_rank, Module::mla_down);
-  const TensorId rope_part = b.tensor("key_rotary_part", shard * spec.qk_rope_head_dim, Module::mla_down);
-  b.slice(Module::mla_down, joint, {latent, rope_part});
-  s.kv_norm = norm_forward(kLatentNorm, b, latent, shard, spec.kv_lora_rank, Module::mla_up);
+  TensorId rope_part = b.tensor("key_rotary_part", shard * spec.qk_rope_head_dim, Module::mla_down);
+  b.slice(Module::mla_down, joint, {rope_part});
+  if (c.sequence_parallel) {
+    const TensorId all = b.tensor("key_rotary_gathered", c.tokens() * spec.qk_rope_head_dim,
+                                  Module::mla_down);
+    b.collective(Pass::forward, Module::mla_down, CollectiveKind::all_gather, Axis::tp,
+                 c.tokens() * spec.qk_rope_head_dim, c.activation, {rope_part}, {all});
+    rope_part = all;
+  }
+  // The latent is a view of the joint projection, which stays whole for the norm's backward.
+  s.kv_norm = norm_forward(kLatentNorm, b, joint, shard, spec.kv_lora_rank, Module::mla_up);
   const TensorId kv_raw = linear_forward(kv_up(spec), b, s.kv_norm.output, s.kv_up);
 
   // Rotary on the rotary parts, then the shared key part is copied to every head. Megatron counts
@@ -71,11 +85,11 @@ TensorId mla_forward(const MlaSpec& spec, Builder& b, TensorId x, MlaState& s) {
   const Module m = Module::mla_up;
   const TensorId q = b.tensor("query", c.tokens() * size.heads * size.head_dim, m);
   const TensorId k = b.tensor("key", c.tokens() * size.heads * size.head_dim, m);
-  const TensorId v = b.tensor("value", c.tokens() * size.heads * size.v_head_dim, m);
   b.elementwise(Pass::forward, m, ElementwiseClass::streaming, {q_raw}, {q});
-  b.elementwise(Pass::forward, m, ElementwiseClass::streaming, {kv_raw, rope_part}, {k, v});
-  s.core = core_forward(b, size, q, k, v);
-  return linear_forward(out_linear(spec), b, s.core.out, s.out);
+  b.elementwise(Pass::forward, m, ElementwiseClass::streaming, {kv_raw, rope_part}, {k});
+  // Values are a view of the up projection's output.
+  s.core = core_forward(b, size, q, k, kv_raw);
+  return linear_forward(out_linear(spec), b, s.core.context, s.out);
 }
 
 TensorId mla_backward(const MlaSpec& spec, Builder& b, const MlaState& s, TensorId dy) {
@@ -88,8 +102,21 @@ TensorId mla_backward(const MlaSpec& spec, Builder& b, const MlaState& s, Tensor
 
   const TensorId d_kv = b.tensor("kv_gradient", c.tokens() * size.heads *
                                      (spec.qk_nope_head_dim + spec.v_head_dim), m);
-  const TensorId d_rope = b.tensor("key_rotary_gradient", shard * spec.qk_rope_head_dim, m);
+  TensorId d_rope = b.tensor("key_rotary_gradient", c.tokens() * spec.qk_rope_head_dim, m);
   b.elementwise(Pass::dgrad, m, ElementwiseClass::streaming, {g.k, g.v}, {d_kv, d_rope});
+  if (c.tp > 1) {
+    // Every rank's heads read the one rotary part: their gradients add up over the ranks.
+    const double whole = c.tokens() * spec.qk_rope_head_dim;
+    if (c.sequence_parallel) {
+      const TensorId own = b.tensor("key_rotary_own_gradient", shard * spec.qk_rope_head_dim, m);
+      b.collective(Pass::dgrad, m, CollectiveKind::reduce_scatter, Axis::tp, whole, c.activation,
+                   {d_rope}, {own});
+      d_rope = own;
+    } else {
+      b.collective(Pass::dgrad, m, CollectiveKind::all_reduce, Axis::tp, whole, c.activation,
+                   {d_rope}, {d_rope});
+    }
+  }
   const TensorId d_kv_normed = linear_backward(kv_up(spec), b, s.kv_up, d_kv);
   const TensorId d_latent = norm_backward(kLatentNorm, b, s.kv_norm, d_kv_normed, m);
   const TensorId d_joint = b.tensor(

@@ -4,7 +4,8 @@
 // H heads. The down projections are held whole on every tensor-parallel rank and see the rank's
 // shard of the tokens; the up projections are column-parallel over heads.
 // Keys are the up-projected part joined with one rotary part that all heads share, so attention
-// keeps H*(d_n + d_r) a token for Q and K, H*d_v for V and the output.
+// keeps H*(d_n + d_r) a token for Q and for K and H*d_v for the output. Values and the latent are
+// views: the whole up projection, H*(d_n + d_v), and the whole down projection, r_kv + d_r, stay.
 // Source: arXiv 2405.04434 section 2.1; Megatron-LM core/transformer/multi_latent_attention.py.
 // Worked example: DeepSeek-V3 (H 128, r_q 1536, r_kv 512, 128/64/128): weights of one layer
 //   7168*1536 + 1536*128*192 + 7168*576 + 512*128*256 + 128*128*7168 = 187,105,280, norms apart.

@@ -70,7 +70,7 @@ void expert_wgrad(Builder& b, Module module, const Sizes& size, double out, doub
 void route(const MoeSpec& spec, Builder& b, const Sizes& size, TensorId x, MoeState& s) {
   const Module m = Module::router;
   const auto& fusions = b.profile().fusions;
-  b.parameter("router", spec.hidden * spec.experts, m);
+  b.parameter("router", spec.hidden * spec.experts, m, true);
   if (spec.router_bias) b.vector_parameter("router_bias", spec.experts, m);
   const TensorId logits = b.tensor("router_logits", size.tokens * spec.experts, DType::fp32, m);
   b.gemm(Pass::forward, m, {size.tokens, static_cast<double>(spec.experts), spec.hidden, 1,
@@ -96,6 +96,9 @@ void route(const MoeSpec& spec, Builder& b, const Sizes& size, TensorId x, MoeSt
     b.save(index);
     b.save(value);
     b.save(sum);
+    s.top_index = index;
+    s.top_value = value;
+    s.top_sum = sum;
     s.row_probs = b.tensor("row_probabilities", size.sent, m);
     // Token of each row, and its place in the sorted order.
     s.row_map = b.tensor("row_map", 2 * size.sent, DType::int64, m);
@@ -117,6 +120,12 @@ void all_to_all(const MoeSpec& spec, Builder& b, Pass pass, Module m, const Size
 }  // namespace
 
 void check_moe(const MoeSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out) {
+  if (spec.experts < 1 || spec.top_k < 1) {
+    reject(out, "model",
+           number(spec.experts) + " experts of which a token visits " + number(spec.top_k),
+           "give at least one of each");
+    return;
+  }
   if (spec.experts % p.ep != 0) {
     reject(out, "parallel.ep",
            "ep=" + number(p.ep) + " does not divide the " + number(spec.experts) + " experts",
@@ -177,6 +186,10 @@ TensorId moe_forward(const MoeSpec& spec, Builder& b, TensorId x, MoeState& s) {
 
   b.expert_parameter("expert_in", size.local_experts * h * in_width, size.local_experts,
                      Module::expert_in);
+  if (spec.bias) {
+    b.expert_vector_parameter("expert_in_bias", size.local_experts * in_width, size.local_experts,
+                              Module::expert_in);
+  }
   const TensorId up = b.tensor("expert_up", size.rows * in_width, Module::expert_in);
   expert_gemm(b, Pass::forward, Module::expert_in, size, in_width, h, {rows}, {up});
   s.activation = activation_forward(b, spec.gated, up, size.rows, size.width,
@@ -184,6 +197,10 @@ TensorId moe_forward(const MoeSpec& spec, Builder& b, TensorId x, MoeState& s) {
   b.save_gemm_input(s.activation.out);
   b.expert_parameter("expert_out", size.local_experts * size.width * h, size.local_experts,
                      Module::expert_out);
+  if (spec.bias) {
+    b.expert_vector_parameter("expert_out_bias", size.local_experts * h, size.local_experts,
+                              Module::expert_out);
+  }
   TensorId out = b.tensor("expert_output", size.rows * h, Module::expert_out);
   expert_gemm(b, Pass::forward, Module::expert_out, size, h, size.width, {s.activation.out}, {out});
   if (!profile.saved.moe_probs_in_activation) {
@@ -218,8 +235,20 @@ TensorId moe_forward(const MoeSpec& spec, Builder& b, TensorId x, MoeState& s) {
   b.elementwise(Pass::forward, Module::combine, ElementwiseClass::permute, {out, s.row_map}, {y});
 
   if (spec.shared_ffn > 0) {
-    const TensorId shared = mlp_forward(shared_mlp(spec), b, x, s.shared, kShared);
-    if (spec.shared_gate) b.vector_parameter("shared_gate", h, Module::shared_expert);
+    TensorId shared = mlp_forward(shared_mlp(spec), b, x, s.shared, kShared);
+    if (spec.shared_gate) {
+      // sigmoid(x . w) scales the shared expert's row; the product keeps both of its factors.
+      const Module m = Module::shared_expert;
+      b.vector_parameter("shared_gate", h, m);
+      s.shared_out = shared;
+      s.shared_gate = b.tensor("shared_gate_value", size.tokens, m);
+      b.elementwise(Pass::forward, m, ElementwiseClass::streaming, {x}, {s.shared_gate});
+      shared = b.tensor("gated_shared_output", size.tokens * h, m);
+      b.elementwise(Pass::forward, m, ElementwiseClass::streaming, {s.shared_out, s.shared_gate},
+                    {shared});
+      b.save(s.shared_out);
+      b.save(s.shared_gate);
+    }
     const TensorId sum = b.tensor("moe_sum", size.tokens * h, Module::combine);
     b.elementwise(Pass::forward, Module::combine, ElementwiseClass::streaming, {y, shared}, {sum});
     y = sum;
@@ -236,7 +265,14 @@ TensorId moe_backward(const MoeSpec& spec, Builder& b, const MoeState& s, Tensor
 
   TensorId dx_shared = ops::kNoTensor;
   if (spec.shared_ffn > 0) {
-    dx_shared = mlp_backward(shared_mlp(spec), b, s.shared, dy, kShared);
+    TensorId d_shared = dy;
+    if (spec.shared_gate) {
+      const Module m = Module::shared_expert;
+      d_shared = b.tensor("shared_output_gradient", size.tokens * h, m);
+      b.elementwise(Pass::dgrad, m, ElementwiseClass::streaming,
+                    {dy, s.shared_out, s.shared_gate, s.input}, {d_shared});
+    }
+    dx_shared = mlp_backward(shared_mlp(spec), b, s.shared, d_shared, kShared);
   }
   TensorId d = b.tensor("row_gradient", size.sent * h, Module::combine);
   b.elementwise(Pass::dgrad, Module::combine, ElementwiseClass::permute, {dy, s.row_map}, {d});
@@ -293,8 +329,8 @@ TensorId moe_backward(const MoeSpec& spec, Builder& b, const MoeState& s, Tensor
 
   const Module m = Module::router;
   const TensorId d_logits = b.tensor("router_logits_gradient", size.tokens * spec.experts, DType::fp32, m);
-  b.elementwise(Pass::dgrad, m, ElementwiseClass::streaming, {s.probs, s.row_probs, s.row_map},
-                {d_logits})
+  b.elementwise(Pass::dgrad, m, ElementwiseClass::streaming,
+                {s.probs, s.row_probs, s.row_map, s.top_index, s.top_value, s.top_sum}, {d_logits})
       .kernels = b.profile().fusions.router ? 2 : 6;
   const TensorId dx_router = b.tensor("router_input_gradient", size.tokens * h, m);
   const double experts = spec.experts;

@@ -21,11 +21,16 @@ struct MoeState {
   TensorId probs = ops::kNoTensor;
   TensorId row_map = ops::kNoTensor;
   TensorId row_probs = ops::kNoTensor;
+  TensorId top_index = ops::kNoTensor;  // eager: what top-k and the renormalisation keep
+  TensorId top_value = ops::kNoTensor;
+  TensorId top_sum = ops::kNoTensor;
   TensorId rows = ops::kNoTensor;          // operand of the experts' first product
   TensorId expert_out = ops::kNoTensor;    // kept only when router weights come last
   TensorId scaled = ops::kNoTensor;        // eager: rows after scaling, kept by index_add
   ActivationState activation;
   MlpState shared;
+  TensorId shared_out = ops::kNoTensor;   // gated shared expert: its result before the gate
+  TensorId shared_gate = ops::kNoTensor;  // one number a token
 };
 
 void check_moe(const MoeSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out);

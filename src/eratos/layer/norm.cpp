@@ -18,12 +18,12 @@ bool one_kernel(const NormSpec& spec, const Builder& b) {
 }  // namespace
 
 NormState norm_forward(const NormSpec& spec, Builder& b, TensorId x, double tokens, double width,
-                       Module module) {
+                       Module module, bool replicated) {
   NormState s;
   s.input = x;
   s.tokens = tokens;
   s.width = width;
-  b.vector_parameter("norm_weight", norm_parameters(spec, width), module);
+  b.vector_parameter("norm_weight", norm_parameters(spec, width), module, replicated);
   const double statistics = spec.kind == NormKind::layernorm ? 2 : 1;
   s.statistic = b.tensor("norm_statistic", tokens * statistics, DType::fp32, module);
   if (one_kernel(spec, b)) {

@@ -29,8 +29,10 @@ struct NormState {
 double norm_parameters(const NormSpec& spec, double width);
 
 // tokens: rows this rank normalises; width: row length. Returns the state; `output` is the result.
+// x may hold more than tokens * width when the norm reads a view of it: the whole is then kept.
+// `replicated` false: the weight is cut over tensor-parallel ranks with the width it scales.
 NormState norm_forward(const NormSpec& spec, Builder& b, TensorId x, double tokens, double width,
-                       Module module);
+                       Module module, bool replicated = true);
 TensorId norm_backward(const NormSpec& spec, Builder& b, const NormState& s, TensorId dy,
                        Module module);
 

@@ -84,7 +84,7 @@ RankParameters rank_parameters(const job::CheckedJob& job, const ops::LoweredJob
       for (const ops::Parameter& q : p.parameters) {
         const double elements = q.elements * item.repeat;
         (q.expert ? n.expert : n.dense) += elements;
-        if (!q.matrix) n.vectors += elements;
+        if (q.replicated) n.replicated += elements;
         if (q.embedding && job.spec->model.tie_embeddings && pp > 1) n.shared_embedding += elements;
       }
     }
@@ -96,10 +96,11 @@ void step_ops(const job::CheckedJob& job, const RankParameters& n, std::vector<o
   const job::JobSpec& spec = *job.spec;
   const auto& profile = spec.framework;
   const DType main = spec.optimizer.main_gradient;
-  if (job.parallel.sequence_parallel && job.parallel.tp > 1 && n.vectors > 0) {
-    // Norm weights see only the rank's shard of the tokens. Source: arXiv 2205.05198, section 4.2.2.
+  if (job.parallel.sequence_parallel && job.parallel.tp > 1 && n.replicated > 0) {
+    // What every rank holds whole sees only the rank's shard of the tokens. Source: arXiv 2205.05198,
+    // section 4.2.2; Megatron-LM core/distributed/finalize_model_grads.py (`sequence_parallel`).
     collective(out, Module::gradient_reduce, CollectiveKind::all_reduce, Axis::tp, ops::Stream::tp,
-               bytes_of(n.vectors, main), 0.0);
+               bytes_of(n.replicated, main), 0.0);
   }
   if (n.shared_embedding > 0) {
     collective(out, Module::gradient_reduce, CollectiveKind::all_reduce, Axis::pp, ops::Stream::pp,

@@ -12,7 +12,7 @@ namespace eratos::lower {
 struct RankParameters {
   double dense = 0;
   double expert = 0;
-  double vectors = 0;    // norms and biases: replicated over tp, reduced over it under SP
+  double replicated = 0;  // norms, router, MLA down projections: every tp rank holds them whole
   double shared_embedding = 0;  // tied table held on two stages
 };
 

@@ -173,6 +173,7 @@ struct Parameter {
   bool matrix = true;       // takes part in matrix products (norms and biases do not)
   bool embedding = false;   // input embedding or output layer
   double copies = 1;        // equal matrices counted in `elements` (local experts)
+  bool replicated = false;  // held whole by every tensor-parallel rank, not cut over them
 };
 
 // One distinct block: a transformer layer of one kind, the embedding, the head, ...

@@ -31,7 +31,8 @@ void borrow_from(PartCalibration& part, const hardware::AcceleratorSpec& part_sp
   if (part.attention.curves.empty() && !kin.attention.curves.empty()) {
     part.attention = kin.attention;
     for (AttentionCurve& curve : part.attention.curves) {
-      curve.rate *= ratio(part_spec.peak_of(curve.dtype).value, kin_spec.peak_of(curve.dtype).value);
+      curve.rate *=
+          ratio(part_spec.peak_of(curve.dtype).value, kin_spec.peak_of(curve.dtype).value);
     }
     part.statements.push_back(part.part + ": attention rates" + from +
                               ", scaled by the matrix peak");

@@ -25,12 +25,12 @@ struct GemmCurve {
   // Efficiency of tiles of 256x128, 128x128, 128x64 and 64x64 against the first (not against
   // one another).
   std::array<double, 4> tile{1, 1, 1, 1};
-  bool wide_tile = false;    // 256x256 exists as well, as efficient as 256x128
-  double grouped = 1;        // rate of a grouped GEMM against one dense GEMM of the same tiles
-  double memory = 0.75;      // share of nominal HBM bandwidth
-  Seconds tile_overhead;     // tau, per wave of full 256x128 tiles
-  Seconds launch;            // t0
-  Seconds split_launch;      // t_k
+  bool wide_tile = false;  // 256x256 exists as well, as efficient as 256x128
+  double grouped = 1;      // rate of a grouped GEMM against one dense GEMM of the same tiles
+  double memory = 0.75;    // share of nominal HBM bandwidth
+  Seconds tile_overhead;   // tau, per wave of full 256x128 tiles
+  Seconds launch;          // t0
+  Seconds split_launch;    // t_k
   std::string source;
 };
 
@@ -90,8 +90,8 @@ struct NetworkCurve {
 
 // Residuals of the fit on comparable published rows: what the error band is made from.
 struct Residuals {
-  double step_low = -0.2;   // 10th percentile of projected / measured - 1
-  double step_high = 0.2;   // 90th
+  double step_low = -0.2;  // 10th percentile of projected / measured - 1
+  double step_high = 0.2;  // 90th
   double peak_low = -0.1;
   double peak_high = 0.1;
   int rows = 0;

@@ -25,10 +25,10 @@
 
 namespace eratos::collective {
 
-// Where a group's ranks lie. members[i] of them share one domain of the cluster's level i, innermost
-// first; the last entry is the whole group.
-// Groups that run at the same time need no entry of their own: every rank brings its own share of
-// the node's network cards and no more, so rank-aligned groups divide them exactly.
+// Where a group's ranks lie. members[i] of them share one domain of the cluster's level i,
+// innermost first; the last entry is the whole group. Groups that run at the same time need no
+// entry of their own: every rank brings its own share of the node's network cards and no more, so
+// rank-aligned groups divide them exactly.
 struct GroupPlacement {
   int size = 1;
   InplaceVector<int, 4> members;
@@ -39,14 +39,14 @@ struct GroupPlacement {
 GroupPlacement place(parallel::Group group, const hardware::ClusterSpec& cluster);
 
 enum class Algorithm : std::uint8_t {
-  none,          // one rank: nothing to send
+  none,  // one rank: nothing to send
   ring,
   tree,
   in_switch,
   mesh,
   hierarchical,
   pairwise,
-  direct,        // send and receive
+  direct,  // send and receive
   count_,
 };
 std::string_view name_of(Algorithm a);

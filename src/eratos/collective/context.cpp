@@ -113,10 +113,10 @@ CollectiveContext make_context(const hardware::ClusterSpec& cluster,
       for (const Algorithm algorithm : kFitted) {
         if (curve.algorithm != name_of(algorithm) || curve.busbw.value <= 0) continue;
         const double links = algorithm == Algorithm::mesh ? curve.gpus - 1.0 : 1.0;
-        insert_sorted(context.curves[static_cast<std::size_t>(kind)]
-                                    [static_cast<std::size_t>(algorithm)],
-                      {curve.gpus, curve.alpha.value, links / (curve.busbw.value * scale),
-                       curve.gamma / scale});
+        insert_sorted(
+            context.curves[static_cast<std::size_t>(kind)][static_cast<std::size_t>(algorithm)],
+            {curve.gpus, curve.alpha.value, links / (curve.busbw.value * scale),
+             curve.gamma / scale});
       }
     }
   }

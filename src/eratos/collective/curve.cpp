@@ -91,8 +91,7 @@ double spanning_seconds_per_byte(ops::CollectiveKind kind, const Spread& spread,
       slowest = row.seconds_per_byte;
       if (context.direct_links) {
         slowest /= std::max(1.0, spread.ranks[0] - 1.0);
-      } else if (kind == ops::CollectiveKind::all_reduce &&
-                 context.levels[0].in_switch_reduction &&
+      } else if (kind == ops::CollectiveKind::all_reduce && context.levels[0].in_switch_reduction &&
                  has_rows(context, kind, Algorithm::in_switch)) {
         const CurveRows& rows = rows_of(context, kind, Algorithm::in_switch);
         if (spread.ranks[0] >= rows[0].gpus) {

@@ -19,8 +19,8 @@ double mesh_time(ops::CollectiveKind kind, double bytes, const GroupPlacement& p
     const double share = std::min(1.0, (n - 1) / std::max(1.0, context.mesh_size - 1.0));
     // Rows of a switched kin still tell the fixed cost.
     const CurveRow kin = curve_at(rows_of(context, kind, Algorithm::ring), n, 0, 0);
-    return std::max(2.0 * context.levels[0].latency, kin.alpha) +
-           factor * bytes * whole / share + kin.gamma * std::sqrt(bytes);
+    return std::max(2.0 * context.levels[0].latency, kin.alpha) + factor * bytes * whole / share +
+           kin.gamma * std::sqrt(bytes);
   }
   CurveRow row = curve_at(rows, n, 0, 0);
   row.seconds_per_byte /= n - 1.0;

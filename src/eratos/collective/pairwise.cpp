@@ -51,9 +51,9 @@ double pairwise_time(double bytes, const GroupPlacement& placement,
     if (spread.domains[i - 1] <= 1) break;
     remote = bytes * (spread.size - spread.ranks[i - 1]) / spread.size;
     peers = spread.size - spread.ranks[i - 1];
-    across = std::max(across, context.levels[i].latency + peers * kNetworkPeer +
-                                  remote * context.levels[i].seconds_per_byte *
-                                      decay_of(context, spread, i));
+    across = std::max(
+        across, context.levels[i].latency + peers * kNetworkPeer +
+                    remote * context.levels[i].seconds_per_byte * decay_of(context, spread, i));
   }
   return context.network_alpha + std::max(inside, across) +
          context.network_gamma * std::sqrt(remote);

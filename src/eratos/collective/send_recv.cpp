@@ -20,8 +20,7 @@ double send_recv_time(double bytes, const GroupPlacement& placement,
   std::size_t level = 1;
   while (level + 1 < spread.domains.size() && spread.domains[level] > 1) ++level;
   return context.network_alpha + context.levels[level].latency +
-         bytes * context.levels[level].seconds_per_byte +
-         context.network_gamma * std::sqrt(bytes);
+         bytes * context.levels[level].seconds_per_byte + context.network_gamma * std::sqrt(bytes);
 }
 
 }  // namespace eratos::collective

@@ -34,12 +34,10 @@ double tree_time(double bytes, const GroupPlacement& placement, const Collective
     network_bytes = factor * bytes / spread.ranks[i - 1];
   }
   const double transfer =
-      factor * bytes *
-      spanning_seconds_per_byte(ops::CollectiveKind::all_reduce, spread, context);
+      factor * bytes * spanning_seconds_per_byte(ops::CollectiveKind::all_reduce, spread, context);
   const double simple = kBaseSimple + inner + outer + transfer / kBandwidth +
                         context.network_gamma * std::sqrt(network_bytes);
-  const double ll =
-      kBaseLl + inner * kInnerHopLl + outer * kNetworkHopLl + transfer / kBandwidthLl;
+  const double ll = kBaseLl + inner * kInnerHopLl + outer * kNetworkHopLl + transfer / kBandwidthLl;
   return context.network_alpha + std::min(simple, ll);
 }
 

@@ -40,15 +40,15 @@ Seconds time_of(const ops::Attention& a, const KernelContext& context) {
   const AttentionPoint* row = nearest(rows, a.head_dim);
   if (row == nullptr) return Seconds{0};
 
-  double per_flop = row->seconds_per_flop *
-                    context.attention_dtype_factor[static_cast<std::size_t>(a.dtype)];
+  double per_flop =
+      row->seconds_per_flop * context.attention_dtype_factor[static_cast<std::size_t>(a.dtype)];
   if (row->head_dim != a.head_dim) {
     per_flop *= shape(row->head_dim, context.head_dim_64) / shape(a.head_dim, context.head_dim_64);
   }
   if (a.v_head_dim != a.head_dim) per_flop *= context.mla_seconds_factor;
   const double blocks = std::max(1.0, a.seq_q * (1.0 / kBlock)) * a.batch * a.heads;
-  return Seconds{context.attention_launch + flops * (1 + row->s0 / a.seq_kv) *
-                                                (1 + row->fill_units / blocks) * per_flop};
+  return Seconds{context.attention_launch +
+                 flops * (1 + row->s0 / a.seq_kv) * (1 + row->fill_units / blocks) * per_flop};
 }
 
 Seconds lower_bound(const ops::Attention& a, const KernelContext& context) {

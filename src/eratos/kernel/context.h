@@ -39,7 +39,7 @@ struct GemmConstants {
   double split_seconds_per_element = 0;  // fp32 partial sums written and read
   double launch = 0;
   double split_launch = 0;
-  double seconds_per_flop = 0;          // the best tile, all units busy: for bounds
+  double seconds_per_flop = 0;  // the best tile, all units busy: for bounds
   double grouped_seconds_per_flop = 0;
 };
 

@@ -45,10 +45,8 @@ Seconds time_of(const ops::Gemm& g, const KernelContext& context) {
   const double n128 = ceiling(g.n * (1.0 / 128));
   const double n64 = ceiling(g.n * (1.0 / 64));
   const std::array<double, kTileClasses> tiles{
-      groups * m256 * n256,
-      groups * std::min(m256 * n128, m128 * n256),
-      groups * m128 * n128,
-      groups * std::min(m128 * n64, m64 * n128),
+      groups * m256 * n256, groups * std::min(m256 * n128, m128 * n256),
+      groups * m128 * n128, groups * std::min(m128 * n64, m64 * n128),
       groups * m64 * n64,
   };
   const auto& per_k = grouped ? c.grouped_seconds_per_k : c.seconds_per_k;
@@ -83,8 +81,8 @@ Seconds lower_bound(const ops::Gemm& g, const KernelContext& context) {
   const GemmConstants& c = context.gemm[static_cast<std::size_t>(g.dtype)];
   if (g.m <= 0 || g.n <= 0 || g.k <= 0) return Seconds{0};
   const double per_flop = g.groups > 1 ? c.grouped_seconds_per_flop : c.seconds_per_flop;
-  const double work = std::max(2.0 * g.m * g.n * g.k * per_flop,
-                               minimum_bytes(g, c) * c.seconds_per_byte);
+  const double work =
+      std::max(2.0 * g.m * g.n * g.k * per_flop, minimum_bytes(g, c) * c.seconds_per_byte);
   // The margin covers rounding where a shape fills every wave exactly.
   return Seconds{c.launch + work * (1 - 1e-12)};
 }

@@ -31,7 +31,7 @@ std::string holders(const memory::StageMemory& s) {
   for (const auto& [name, bytes] : parts) {
     const double share = bytes / s.device;
     if (share < 0.01) break;
-    out += fmt::format("{}{} {} ({})", out.empty() ? "" : ", ", name, gib(bytes), percent(share));
+    out += fmt::format("{}{} {} ({})", out.empty() ? "" : ", ", name, gib_text(bytes), percent(share));
   }
   return out;
 }

@@ -60,13 +60,13 @@ std::string verdict(const projection::MemoryAnswer& m, const Style& style) {
   const Bytes room = m.capacity * (1 - m.margin);
   const std::string word = m.fits ? style.good("fits") : style.bad("does not fit");
   std::string out = fmt::format("{}  {} of {} a GPU (stage {}, as the driver counts)", word,
-                                gib(m.device_peak), gib(m.capacity), m.peak_stage);
+                                gib_text(m.device_peak), gib_text(m.capacity), m.peak_stage);
   if (m.fits) {
-    out += fmt::format(", {} free", gib(m.capacity - m.device_peak));
+    out += fmt::format(", {} free", gib_text(m.capacity - m.device_peak));
   } else if (m.device_peak <= m.capacity) {
     out += fmt::format(", inside the {} margin", percent(m.margin));
   } else {
-    out += fmt::format(", {} too much", gib(m.device_peak - room));
+    out += fmt::format(", {} too much", gib_text(m.device_peak - room));
   }
   return out;
 }

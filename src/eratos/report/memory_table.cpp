@@ -35,12 +35,12 @@ std::string stage_table(const projection::MemoryAnswer& m, const Style& style) {
                {"grads", Align::right},
                {"optim", Align::right},
                {"activ", Align::right},
-               {"transient", Align::right},
-               {"allocated", Align::right},
+               {"trans", Align::right},
+               {"alloc", Align::right},
                {"reserved", Align::right},
                {"context", Align::right},
                {"device", Align::right},
-               {"in flight", Align::right},
+               {"flight", Align::right},
                {"peak in"}});
   // Stages that read the same are one line: "1-6".
   std::vector<std::string> cells;
@@ -54,7 +54,7 @@ std::string stage_table(const projection::MemoryAnswer& m, const Style& style) {
     first = last + 1;
   }
   return style.bold("memory a GPU, GiB") +
-         style.dim("   device = reserved + context and communicators\n") + table.text(2, style);
+         style.dim("   device = reserved + context; flight = micro-batches in flight\n") + table.text(2, style);
 }
 
 std::string module_table(const projection::MemoryAnswer& m, const Style& style) {

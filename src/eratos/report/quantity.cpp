@@ -16,7 +16,7 @@ std::string gib_number(Bytes b) {
   return fmt::format("{:.1f}", n);
 }
 
-std::string gib(Bytes b) { return gib_number(b) + " GiB"; }
+std::string gib_text(Bytes b) { return gib_number(b) + " GiB"; }
 
 std::string duration(Seconds s) {
   const double v = std::abs(s.value);

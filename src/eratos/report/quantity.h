@@ -1,6 +1,6 @@
 // Numbers as people read them, each with its unit.
 //
-// Worked examples: gib(Bytes{78.0 * kGiB}) is "78.0 GiB"; duration(Seconds{0.01234}) is "12.3 ms";
+// Worked examples: gib_text(Bytes{78.0 * kGiB}) is "78.0 GiB"; duration(Seconds{0.01234}) is "12.3 ms";
 // count(140620634112) is "140.6 B"; thousands(226176) is "226,176".
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace eratos::report {
 
-std::string gib(Bytes b);            // one decimal, with the unit
+std::string gib_text(Bytes b);            // one decimal, with the unit
 std::string gib_number(Bytes b);     // the same for a column whose head names the unit
 std::string duration(Seconds s);     // three or four digits in s, ms or us
 std::string seconds_number(Seconds s, Seconds whole);  // decimals that suit `whole`, no unit

@@ -97,7 +97,7 @@ struct HostCosts {
   Seconds per_layer_tp_across_nodes;  // added per layer and tp rank when pp and tp cross nodes
   Seconds per_micro_batch;     // per stage and pass
   Seconds per_step;
-  double moe_extra_kernels = 0;  // launches of an eager MoE layer beyond the program's own
+  Seconds per_moe_layer;         // a pass of an eager MoE layer, on top of per_layer
   // Device and host combine as t = (g^n + q^n)^(1/n).
   double overlap_exponent = 6;
 };

@@ -112,13 +112,12 @@ ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs
   const auto& host = spec.framework.host;
   ChunkTime out;
   double layers = 0;
-  double extra_kernels = 0;
+  double moe_layers = 0;
   for (const ops::StageItem& item : stage.items) {
     const ProgramTime& p = programs[item.program];
     add(out.sum, backward ? p.backward : p.forward, item.repeat);
     if (p.layer) layers += item.repeat;
-    // Half of the extra launches of an eager MoE layer fall in each pass.
-    if (p.moe) extra_kernels += 0.5 * host.moe_extra_kernels * item.repeat;
+    if (p.moe) moe_layers += item.repeat;
   }
   const double per_layer =
       host.per_layer.value +
@@ -126,7 +125,8 @@ ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs
                                      spec.cluster.nodes > 1)
            ? host.per_layer_tp_across_nodes.value * pricing.job->parallel.tp
            : 0.0);
-  out.host = (out.sum.kernels + extra_kernels) * host.per_kernel.value * (1.0 - spec.graph_share) +
+  out.host = (out.sum.kernels * host.per_kernel.value + moe_layers * host.per_moe_layer.value) *
+                 (1.0 - spec.graph_share) +
              layers * per_layer + host.per_micro_batch.value;
   const double device = out.sum.device();
   const double n = host.overlap_exponent;

@@ -66,7 +66,7 @@ void for_each_field(Profile& p, See&& see) {
   see("host", "per_layer_tp_across_nodes_s", p.host.per_layer_tp_across_nodes);
   see("host", "per_micro_batch_s", p.host.per_micro_batch);
   see("host", "per_step_s", p.host.per_step);
-  see("host", "moe_extra_kernels", p.host.moe_extra_kernels);
+  see("host", "per_moe_layer_s", p.host.per_moe_layer);
   see("host", "overlap_exponent", p.host.overlap_exponent);
 
   see("overlap", "tp_share", p.overlap.tp_share);

@@ -33,7 +33,11 @@ void weight_gradient(const LinearSpec& spec, Builder& b, const Local& size, Tens
   const ops::Gemm work{size.out, size.in, size.tokens, 1, b.context().activation,
                        state.wgrad_fused_accumulation};
   if (state.wgrad_fused_accumulation) {
-    b.gemm(Pass::wgrad, spec.module, work, {x, dy}, {});
+    TensorId placeholder = ops::kNoTensor;
+    if (spec.fresh_placeholder && state.gradient_placeholders) {
+      placeholder = b.tensor("weight_placeholder", size.out * size.in, spec.module);
+    }
+    b.gemm(Pass::wgrad, spec.module, work, {x, dy}, {placeholder});
   } else {
     const TensorId dw = b.tensor("weight_gradient", size.out * size.in, spec.module);
     b.gemm(Pass::wgrad, spec.module, work, {x, dy}, {dw}).kernels =
@@ -117,6 +121,7 @@ TensorId linear_backward(const LinearSpec& spec, Builder& b, const LinearState& 
     dy = whole;
   }
   TensorId dx = b.tensor("linear_input_gradient", size.tokens * size.in, spec.module);
+  const TensorId whole_dx = dx;
   b.gemm(Pass::dgrad, spec.module, {size.tokens, size.in, size.out, 1, c.activation}, {dy}, {dx})
       .kernels = static_cast<std::uint16_t>(spec.products);
   if (spec.split == Split::column && c.tp > 1) {
@@ -132,6 +137,9 @@ TensorId linear_backward(const LinearSpec& spec, Builder& b, const LinearState& 
     }
   }
   weight_gradient(spec, b, size, x, dy);
+  // The scatter runs beside the weight gradient, so what it sends lives until both are done.
+  // Source: Megatron-LM core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication.
+  if (dx != whole_dx) b.release(spec.module, whole_dx);
   return dx;
 }
 

@@ -25,6 +25,10 @@ struct LinearSpec {
   Module module = Module::qkv;
   bool bias = false;
   int products = 1;  // GEMMs it is launched as (separate Q, K, V: 3)
+  // Its backward hands back a stand-in gradient made anew, not one cached for its shape: the
+  // framework's own linear against the library's. Source: Megatron-LM core/tensor_parallel/layers.py
+  // (torch.empty as grad_weight); TransformerEngine pytorch/module/base.py (get_dummy_wgrad).
+  bool fresh_placeholder = false;
 };
 
 struct LinearState {

@@ -62,6 +62,13 @@ bool recomputed_in_full(const job::RecomputeSpec& r, int layer, int position_in_
   return position_in_stage < r.layers;
 }
 
+// Megatron-LM checkpoints the prediction modules with `uniform` and skips them with `block`.
+// Source: Megatron-LM core/transformer/multi_token_prediction.py (_checkpointed_forward).
+bool recomputes_mtp(const job::RecomputeSpec& r) {
+  return r.granularity == job::Granularity::full && r.layer_ids.empty() &&
+         r.method == job::RecomputeMethod::uniform;
+}
+
 layer::OutputSpec output_spec(const job::CheckedJob& job) {
   const model::Architecture& a = job.spec->model;
   return {a.hidden, job.padded_vocab, a.tie_embeddings, a.norm};
@@ -162,6 +169,11 @@ void lower(const job::CheckedJob& job, ops::LoweredJob& out) {
         model::lower_mtp(spec.model.blocks[spec.model.pattern.back()], output_spec(job), c,
                          spec.model.hidden, p);
         apply_precision(p, spec.precision);
+        if (recomputes_mtp(spec.recompute)) {
+          apply_full_recompute(p);
+        } else if (spec.recompute.granularity == job::Granularity::selective) {
+          apply_selective_recompute(p, selected_modules(spec.recompute));
+        }
         finish(p, job);
       }
       append(stage, table.mtp);

@@ -11,11 +11,12 @@ namespace eratos::lower {
 // Source: TransformerEngine documentation, fp8 primer (which GEMMs run in fp8).
 void apply_precision(ops::Program& p, job::Recipe recipe);
 
-// Full recomputation: only the program's input is kept, and backward begins with its forward.
+// Full recomputation: only the program's input is kept, and backward begins with its forward. A head
+// at the program's end is left alone: it is not repeated, and keeps what it needs.
 void apply_full_recompute(ops::Program& p);
 
 // Selective recomputation: what the named modules made is dropped, and made again just before
-// backward first reads it. Modules whose output only they can rebuild cheaply (norms,
+// backward first reads it, after whatever else was dropped that it is made from. Modules whose output only they can rebuild cheaply (norms,
 // activations, MLA up projections) drop that as well; others keep what other modules read.
 // Source: Megatron-LM core/transformer/transformer_config.py, recompute_modules.
 void apply_selective_recompute(ops::Program& p, const job::ModuleSet& modules);

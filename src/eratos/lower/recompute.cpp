@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <bitset>
 #include <cstddef>
+#include <cstdint>
 
 #include "eratos/lower/passes.h"
 
@@ -10,84 +12,159 @@ namespace {
 using ops::Module;
 using ops::TensorId;
 
+// Modules whose checkpoint discards its output as well, once forward has used it.
 bool drops_output(Module m) {
   return m == Module::norm || m == Module::activation || m == Module::expert_activation ||
          m == Module::mla_up;
 }
 
-bool writes(const ops::Op& op, TensorId id) {
-  return std::find(op.writes.begin(), op.writes.end(), id) != op.writes.end();
-}
-bool reads(const ops::Op& op, TensorId id) {
-  return std::find(op.reads.begin(), op.reads.end(), id) != op.reads.end();
-}
+// Ops [begin, end) of forward that are made again together.
+struct Stretch {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  bool made = false;    // already stands in backward
+  bool needed = false;  // by the op at hand
+};
 
-// Forward ops [begin, end) of one recomputed stretch: drops what they made, and repeats them in
-// backward just before the first op that reads a dropped tensor.
-void recompute_stretch(ops::Program& p, std::size_t begin, std::size_t end,
-                       const job::ModuleSet& modules) {
-  InplaceVector<TensorId, 64> dropped;
-  for (std::size_t i = begin; i < end; ++i) {
-    for (const TensorId id : p.forward[i].writes) {
-      if (!p.tensors[id].saved) continue;
-      bool needed_outside = false;
-      if (!drops_output(p.forward[i].module)) {
-        for (std::size_t j = 0; j < p.forward.size(); ++j) {
-          const bool inside = modules.test(static_cast<std::size_t>(p.forward[j].module));
-          needed_outside = needed_outside || (!inside && reads(p.forward[j], id));
+inline constexpr std::size_t kMaxTensors = 4096;
+inline constexpr std::size_t kMaxStretches = 256;
+
+class Recompute {
+ public:
+  explicit Recompute(ops::Program& p) : p_(p) { ERATOS_CHECK(p.tensors.size() <= kMaxTensors); }
+
+  void add(std::size_t begin, std::size_t end) { stretches_.push_back({begin, end, false, false}); }
+
+  // Forgets what the stretches made. A tensor that ops outside them read in forward as well is
+  // kept, unless its maker discards its output.
+  void drop(bool discards_output_modules) {
+    for (const Stretch& s : stretches_) {
+      for (std::size_t i = s.begin; i < s.end; ++i) {
+        for (const TensorId id : p_.forward[i].writes) {
+          if (!p_.tensors[id].saved) continue;
+          const bool discards = discards_output_modules && drops_output(p_.forward[i].module);
+          if (!discards && read_outside(id)) continue;
+          p_.tensors[id].saved = false;
+          dropped_.set(id);
         }
       }
-      if (needed_outside) continue;
-      p.tensors[id].saved = false;
-      dropped.push_back(id);
     }
   }
-  if (dropped.empty()) return;
-  std::size_t at = p.backward.size();
-  for (std::size_t j = p.backward.size(); j-- > 0;) {
-    for (const TensorId id : dropped) {
-      if (reads(p.backward[j], id)) at = j;
+
+  // Puts each stretch before the first backward op that reads what it made (or at the front), those
+  // it depends on before it, and keeps what they read from elsewhere.
+  void insert(bool at_front) {
+    for (std::size_t j = 0; j < p_.backward.size(); ++j) {
+      bool any = false;
+      if (at_front && j == 0) {
+        for (Stretch& s : stretches_) any = s.needed = true;
+      }
+      for (const TensorId id : p_.backward[j].reads) {
+        if (dropped_.test(id)) any = need(id) || any;
+      }
+      if (!any) continue;
+      require_inputs();
+      for (Stretch& s : stretches_) {
+        if (!s.needed) continue;
+        s.needed = false;
+        s.made = true;
+        p_.backward.insert(at(p_.backward, j), at(p_.forward, s.begin), at(p_.forward, s.end));
+        for (std::size_t n = s.end - s.begin; n > 0; --n) {
+          p_.backward[j++].pass = ops::Pass::recompute;
+        }
+      }
     }
   }
-  std::vector<ops::Op> again(p.forward.begin() + static_cast<std::ptrdiff_t>(begin),
-                             p.forward.begin() + static_cast<std::ptrdiff_t>(end));
-  for (ops::Op& op : again) op.pass = ops::Pass::recompute;
-  p.backward.insert(p.backward.begin() + static_cast<std::ptrdiff_t>(at), again.begin(), again.end());
-  // What the repeated ops read has to be there: inputs from outside the stretch stay kept.
-  for (std::size_t i = begin; i < end; ++i) {
-    for (const TensorId id : p.forward[i].reads) {
-      bool made_inside = false;
-      for (std::size_t j = begin; j < end; ++j) made_inside = made_inside || writes(p.forward[j], id);
-      if (!made_inside) p.tensors[id].saved = true;
+
+ private:
+  static std::vector<ops::Op>::iterator at(std::vector<ops::Op>& list, std::size_t i) {
+    return list.begin() + static_cast<std::ptrdiff_t>(i);
+  }
+
+  Stretch* maker_of(TensorId id) {
+    for (Stretch& s : stretches_) {
+      for (std::size_t i = s.begin; i < s.end; ++i) {
+        const auto& writes = p_.forward[i].writes;
+        if (std::find(writes.begin(), writes.end(), id) != writes.end()) return &s;
+      }
+    }
+    return nullptr;
+  }
+
+  bool read_outside(TensorId id) const {
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < p_.forward.size(); ++i) {
+      while (next < stretches_.size() && i >= stretches_[next].end) ++next;
+      if (next < stretches_.size() && i >= stretches_[next].begin) continue;
+      const auto& reads = p_.forward[i].reads;
+      if (std::find(reads.begin(), reads.end(), id) != reads.end()) return true;
+    }
+    return false;
+  }
+
+  bool need(TensorId id) {
+    Stretch* s = maker_of(id);
+    if (s == nullptr || s->made) return false;
+    s->needed = true;
+    return true;
+  }
+
+  // A stretch reads what forward made before it: from the last stretch to the first.
+  void require_inputs() {
+    for (std::size_t n = stretches_.size(); n-- > 0;) {
+      const Stretch& s = stretches_[n];
+      if (!s.needed) continue;
+      for (std::size_t i = s.begin; i < s.end; ++i) {
+        for (const TensorId id : p_.forward[i].reads) {
+          const Stretch* maker = maker_of(id);
+          if (maker == &s) continue;
+          if (maker == nullptr) {
+            p_.tensors[id].saved = true;
+          } else if (!p_.tensors[id].saved) {
+            need(id);
+          }
+        }
+      }
     }
   }
+
+  ops::Program& p_;
+  InplaceVector<Stretch, kMaxStretches> stretches_;
+  std::bitset<kMaxTensors> dropped_;
+};
+
+// Where the final norm and the output layer begin (MTP modules carry a head of their own).
+std::size_t head_begin(const ops::Program& p) {
+  std::size_t i = 0;
+  while (i < p.forward.size() && p.forward[i].module != Module::output_layer) ++i;
+  if (i == p.forward.size()) return i;
+  while (i > 0 && p.forward[i - 1].module == Module::norm) --i;
+  return i;
 }
 
 }  // namespace
 
 void apply_full_recompute(ops::Program& p) {
-  for (ops::Tensor& t : p.tensors) t.saved = false;
-  if (p.input != ops::kNoTensor) p.tensors[p.input].saved = true;
-  const std::size_t count = p.forward.size();
-  p.backward.insert(p.backward.begin(), p.forward.begin(), p.forward.end());
-  for (std::size_t i = 0; i < count; ++i) p.backward[i].pass = ops::Pass::recompute;
+  const std::size_t end = head_begin(p);
+  Recompute again(p);
+  again.add(0, end);
+  again.drop(false);
+  again.insert(end == p.forward.size());
 }
 
 void apply_selective_recompute(ops::Program& p, const job::ModuleSet& modules) {
-  std::size_t i = 0;
-  while (i < p.forward.size()) {
-    if (!modules.test(static_cast<std::size_t>(p.forward[i].module))) {
-      ++i;
-      continue;
-    }
-    std::size_t end = i + 1;
-    while (end < p.forward.size() &&
-           modules.test(static_cast<std::size_t>(p.forward[end].module))) {
-      ++end;
-    }
-    recompute_stretch(p, i, end, modules);
-    i = end;
+  const auto chosen = [&](std::size_t i) {
+    return modules.test(static_cast<std::size_t>(p.forward[i].module));
+  };
+  Recompute again(p);
+  for (std::size_t i = 0; i < p.forward.size();) {
+    std::size_t end = i;
+    while (end < p.forward.size() && chosen(end)) ++end;
+    if (end > i) again.add(i, end);
+    i = end > i ? end : i + 1;
   }
+  again.drop(true);
+  again.insert(false);
 }
 
 }  // namespace eratos::lower

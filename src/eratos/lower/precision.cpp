@@ -84,12 +84,13 @@ void apply_precision(ops::Program& p, job::Recipe recipe) {
       copy.dtype = narrow;
       tensors.push_back(copy);
       const auto copy_id = static_cast<ops::TensorId>(tensors.size() - 1);
-      // Lives as long as its weight gradient needs it.
+      // Lives as long as its weight gradient, or the gather before it, needs it.
       for (ops::Op& op : p.forward) {
         if (!op.writes.empty() && op.writes[0] == id) op.writes.push_back(copy_id);
       }
       for (ops::Op& op : p.backward) {
-        if (op.pass != ops::Pass::wgrad || !runs_narrow(op)) continue;
+        const bool weight_gradient = op.pass == ops::Pass::wgrad && runs_narrow(op);
+        if (!weight_gradient && !std::holds_alternative<ops::Collective>(op.work)) continue;
         for (ops::TensorId& r : op.reads) {
           if (r == id) r = copy_id;
         }

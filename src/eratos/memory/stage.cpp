@@ -163,9 +163,13 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
   Candidate best;
   const Bytes early = stage.gradients_from_start ? Bytes{gradients} : Bytes{0};
   try_forward(programs, stage, held, gathered(programs, stage, state, units, false), early, best);
+  const Bytes peak_chunk = saved_of(programs, *stage.chunks[stage.peak_chunk]);
   for (int c = 0; c < stage.chunk_count; ++c) {
     if (stage.in_flight[c] < 1) continue;
-    try_backward(programs, stage, state, c, held, gathered(programs, stage, state, units, true),
+    // A backward of another chunk follows a forward of that chunk, not the peak chunk's.
+    // Assumes: as many micro-batches are held then, and never more bytes than at the peak.
+    const Bytes then = min(held, held - peak_chunk + saved_of(programs, *stage.chunks[c]));
+    try_backward(programs, stage, state, c, then, gathered(programs, stage, state, units, true),
                  Bytes{gradients}, best);
   }
   Candidate step;

@@ -63,7 +63,8 @@ void count_parameters(const ops::Program& p, ProgramMemory& out) {
   for (std::size_t i = 0; i < p.parameters.size(); ++i) {
     const ops::Parameter& q = p.parameters[i];
     (q.expert ? out.expert_parameters : out.dense_parameters) += q.elements;
-    if (!q.matrix || q.module == ops::Module::embedding) continue;
+    // The output layer's is no cached one: its program makes it (layer/linear.h).
+    if (!q.matrix || q.embedding) continue;
     const double shape = q.elements / q.copies;
     bool seen = false;
     for (std::size_t j = 0; j < i; ++j) {

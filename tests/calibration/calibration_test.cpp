@@ -103,6 +103,14 @@ TEST(Borrow, FillsOnlyWhatIsMissingAndSaysSo) {
             "h800: attention rates borrowed from h100-sxm, scaled by the matrix peak");
 }
 
+TEST(Borrow, AttentionScalesByTheSixteenBitPeakOfEitherFormat) {
+  hardware::AcceleratorSpec volta;
+  volta.peak[static_cast<std::size_t>(DType::fp16)] = FlopsPerSecond{125e12};
+  PartCalibration part;
+  borrow_from(part, volta, kin(), spec(1000e12, 450e9));
+  EXPECT_DOUBLE_EQ(part.attention.curves[0].rate.value, 372e12 / 8);
+}
+
 TEST(Borrow, CompletePartIsUntouched) {
   PartCalibration part = kin();
   PartCalibration better = kin();

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "toy_part.h"
 
 namespace eratos::kernel {
@@ -86,6 +88,19 @@ TEST(Attention, BoundNeverAboveTime) {
     const ops::Attention a = attention(s);
     EXPECT_LE(lower_bound(a, context).value, time_of(a, context).value);
   }
+}
+
+TEST(Attention, FormatThePartLacksRunsAtTheWiderOnesRate) {
+  hardware::AcceleratorSpec volta = toy::part();  // fp32 at a tenth of the matrix peak
+  std::swap(volta.peak[static_cast<std::size_t>(DType::bf16)],
+            volta.peak[static_cast<std::size_t>(DType::fp16)]);
+  const KernelContext context =
+      make_context(volta, toy::perfect(), {}, "flash2", Setting::isolated);
+  ops::Attention a = attention(1000);
+  a.dtype = DType::fp16;
+  EXPECT_NEAR(in_us(time_of(a, context)), 53.2, 1e-9);
+  a.dtype = DType::bf16;
+  EXPECT_NEAR(in_us(time_of(a, context)), 2 + 512, 1e-9);
 }
 
 TEST(Elementwise, EachClassHasItsShare) {

@@ -9,6 +9,12 @@ namespace {
 
 double ratio(double part, double kin) { return part > 0 && kin > 0 ? part / kin : 1.0; }
 
+// Attention rows are measured in either 16-bit format; a part may have one of them only.
+double matrix_peak(const hardware::AcceleratorSpec& spec, DType dtype) {
+  if (dtype != DType::bf16 && dtype != DType::fp16) return spec.peak_of(dtype).value;
+  return std::max(spec.peak_of(DType::bf16).value, spec.peak_of(DType::fp16).value);
+}
+
 bool has_kind(const PartCalibration& part, const std::string& kind) {
   return std::any_of(part.collectives.begin(), part.collectives.end(),
                      [&](const CollectiveCurve& c) { return c.kind == kind; });
@@ -31,8 +37,7 @@ void borrow_from(PartCalibration& part, const hardware::AcceleratorSpec& part_sp
   if (part.attention.curves.empty() && !kin.attention.curves.empty()) {
     part.attention = kin.attention;
     for (AttentionCurve& curve : part.attention.curves) {
-      curve.rate *=
-          ratio(part_spec.peak_of(curve.dtype).value, kin_spec.peak_of(curve.dtype).value);
+      curve.rate *= ratio(matrix_peak(part_spec, curve.dtype), matrix_peak(kin_spec, curve.dtype));
     }
     part.statements.push_back(part.part + ": attention rates" + from +
                               ", scaled by the matrix peak");

@@ -96,19 +96,20 @@ AttentionRows fold_attention(const hardware::AcceleratorSpec& part,
   return rows;
 }
 
-// How much slower `dtype` is than bf16 where the kernel is the same: by rows of its own if the
-// calibration has them, else by matrix peak, and never faster than bf16 without rows.
+// How much slower `dtype` is than 16 bits where the kernel is the same: by rows of its own if the
+// calibration has them, else by matrix peak, and never faster than 16 bits without rows.
 double attention_factor(const hardware::AcceleratorSpec& part,
                         const calibration::AttentionTable& table, std::string_view kernel,
                         DType dtype) {
-  if (dtype == DType::bf16) return 1;
+  const double reference =
+      std::max(part.peak_of(DType::bf16).value, part.peak_of(DType::fp16).value);
+  if (dtype == DType::bf16 && part.peak_of(dtype).value > 0) return 1;
   const auto own = calibration::attention_curves(table, kernel, false, true, dtype);
   const auto base = calibration::attention_curves(table, kernel, false, true, DType::bf16);
-  if (!own.empty() && !base.empty() && own.front().rate.value > 0) {
+  if (dtype != DType::bf16 && !own.empty() && !base.empty() && own.front().rate.value > 0) {
     return base.front().rate / own.front().rate;
   }
   const double peak = peak_or_wider(part, dtype);
-  const double reference = peak_or_wider(part, DType::bf16);
   return peak > 0 ? std::max(1.0, reference / peak) : 1.0;
 }
 

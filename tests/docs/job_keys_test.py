@@ -1,4 +1,4 @@
-"""docs/JOB.md lists exactly the keys that a normalised job has."""
+"""docs/JOB.md lists exactly the keys that a normalised job has, and its example is a legal job."""
 
 import json
 import os
@@ -6,10 +6,11 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from pages import ROOT  # noqa: E402
+from pages import ROOT, blocks  # noqa: E402
 
 BINARY = os.environ.get("ERATOS_BINARY") or str(ROOT / "build" / "eratos")
 # A name or a mapping whose keys other pages list.
@@ -48,6 +49,16 @@ class JobKeysTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(documented((ROOT / "docs" / "JOB.md").read_text()),
                          set(leaves(json.loads(done.stdout)["job"])))
+
+    def test_the_example_is_a_legal_job(self):
+        examples = list(blocks(ROOT / "docs" / "JOB.md", "yaml"))
+        self.assertEqual(len(examples), 1)
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            file.write("\n".join(examples[0].lines) + "\n")
+            file.flush()
+            done = subprocess.run([BINARY, "check", file.name], cwd=ROOT, capture_output=True,
+                                  text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 if __name__ == "__main__":

@@ -77,8 +77,7 @@ TEST(ReportText, VerdictNamesTheRoom) {
   m.capacity = gib(80);
   m.device_peak = gib(78);
   EXPECT_EQ(verdict(m, {}),
-            "does not fit  78.0 GiB of 80.0 GiB a GPU (stage 0, as the driver counts), inside the "
-            "5.0% margin");
+            "does not fit  78.0 GiB of 80.0 GiB a GPU (stage 0), inside the 5.0% margin");
   m.device_peak = gib(100);
   EXPECT_NE(verdict(m, {}).find("24.0 GiB too much"), std::string::npos);  // over 76 GiB
 }

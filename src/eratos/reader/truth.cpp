@@ -1,12 +1,14 @@
 #include "eratos/reader/truth.h"
 
-#include <cmath>
+#include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <utility>
 
 #include "eratos/base/check.h"
 #include "eratos/reader/catalogue.h"
 #include "eratos/reader/decode.h"
+#include "eratos/reader/layout.h"
 #include "eratos/reader/pattern_table.h"
 #include "eratos/reader/truth_measured.h"
 #include "eratos/reader/truth_row.h"
@@ -35,6 +37,31 @@ std::pair<std::string, std::string> architecture_reason(const Diagnostics& fault
     detail += (detail.empty() ? "" : "; ") + d.message;
   }
   return {unmodelled ? "architecture not modelled" : "architecture incomplete", detail};
+}
+
+// "CPU-offloaded AdamW", "activation offload ratio 0.63"; not "offload off" and "ratio 0".
+bool names_offload(std::string_view notes) {
+  constexpr std::string_view kWord = "offload";
+  for (std::size_t at = notes.find(kWord); at != std::string_view::npos;
+       at = notes.find(kWord, at + 1)) {
+    const std::string_view after = notes.substr(at + kWord.size());
+    constexpr std::string_view kZero = " ratio 0";
+    const bool zero = after.substr(0, kZero.size()) == kZero &&
+                      (after.size() == kZero.size() || after[kZero.size()] != '.');
+    if (!zero && after.substr(0, 4) != " off") return true;
+  }
+  return false;
+}
+
+// A layout string of Megatron-LM in the notes: "...; pp layout Et*4|(t*4|)*14tmL; ...".
+std::optional<job::LayoutSpec> layout_in(const std::string& notes) {
+  constexpr std::string_view kWord = "layout E";
+  const std::size_t at = notes.find(kWord);
+  if (at == std::string::npos) return std::nullopt;
+  const std::size_t begin = at + kWord.size() - 1;
+  Result<job::LayoutSpec> parsed = parse_layout(notes.substr(begin, notes.find(';', at) - begin));
+  if (!parsed) return std::nullopt;
+  return *std::move(parsed);
 }
 
 }  // namespace
@@ -98,7 +125,7 @@ struct RunReader::State {
   std::optional<Unusable> fill_cluster(const TruthRow& row, Run& run);
   std::optional<Unusable> fill_parallel(const TruthRow& row, Run& run) const;
   std::optional<Unusable> fill_words(const TruthRow& row, Run& run) const;
-  void fill_layout(Run& run) const;
+  void fill_layout(const TruthRow& row, Run& run) const;
 };
 
 RunName RunReader::State::name_of_row(const TruthRow& row) {
@@ -210,10 +237,12 @@ std::optional<Unusable> RunReader::State::fill_parallel(const TruthRow& row, Run
   p.cp = row.whole("cp").value_or(1);
   p.vpp = row.whole("vpp").value_or(1);
   p.ep = row.whole("ep").value_or(1);
-  // Megatron-LM: without a value of its own, experts are cut as the rest is.
-  // Source: Megatron-LM arguments.py, --expert-tensor-parallel-size.
-  p.etp = row.whole("etp").value_or(p.ep > 1 || model::is_moe(run.spec.model) ? p.tp : 1);
   const int world = run.spec.cluster.gpus();
+  // Megatron-LM: without a value of its own, experts are cut as the rest is; where that cannot be,
+  // the recipe said 1. Source: Megatron-LM arguments.py, --expert-tensor-parallel-size.
+  const int experts_like_rest = model::is_moe(run.spec.model) ? p.tp : 1;
+  const bool divides = p.ep > 0 && p.pp > 0 && world % (p.ep * p.pp * experts_like_rest) == 0;
+  p.etp = row.whole("etp").value_or(divides ? experts_like_rest : 1);
   const int model_ranks = p.tp * p.pp * p.cp;
   if (model_ranks < 1 || world % model_ranks != 0) {
     return unusable(run.name, "degrees contradict",
@@ -248,7 +277,7 @@ std::optional<Unusable> RunReader::State::fill_words(const TruthRow& row, Run& r
            {"dispatch not modelled", read_dispatch(row.text("moe_comm"), spec.routing)}}) {
     if (!what.empty()) return unusable(run.name, reason, what);
   }
-  if (notes.find("offload") != std::string::npos && notes.find("no offload") == std::string::npos) {
+  if (names_offload(notes)) {
     return unusable(run.name, "offload not modelled", "the notes name an offload");
   }
   if (spec.parallel.vpp == 1 && spec.schedule.algorithm == "interleaved-1f1b") {
@@ -263,16 +292,29 @@ std::optional<Unusable> RunReader::State::fill_words(const TruthRow& row, Run& r
   return std::nullopt;
 }
 
-// Layers that do not divide over the stages, and do with embedding and output counted as layers,
-// were dealt so: Megatron-LM refuses the job otherwise (account_for_embedding_in_pipeline_split).
-void RunReader::State::fill_layout(Run& run) const {
-  const parallel::ParallelSpec& p = run.spec.parallel;
+void RunReader::State::fill_layout(const TruthRow& row, Run& run) const {
+  parallel::ParallelSpec& p = run.spec.parallel;
+  if (std::optional<job::LayoutSpec> stated = layout_in(row.text("notes"))) {
+    const int stages = static_cast<int>(stated->stages.size());
+    if (stages % p.pp == 0 && row.text("vpp").empty()) p.vpp = stages / p.pp;
+    if (stages == p.pp * p.vpp) {
+      run.spec.layout = *std::move(stated);
+      return;
+    }
+  }
   if (run.spec.framework.pipeline_split != framework::PipelineSplit::even) return;
   const int stages = p.pp * p.vpp;
   const int layers = run.spec.model.layers();
-  if (layers % stages == 0 || (layers + 2) % stages != 0) return;
-  run.spec.layout.embedding_counts = true;
-  run.spec.layout.output_counts = true;
+  if (layers % stages == 0) return;
+  // Layers that divide only with embedding and output counted as layers were dealt so: Megatron-LM
+  // refuses the job otherwise (account_for_embedding_in_pipeline_split).
+  if ((layers + 2) % stages == 0) {
+    run.spec.layout.embedding_counts = true;
+    run.spec.layout.output_counts = true;
+  } else if (const auto line = frameworks.find(run.name.framework);
+             line && frameworks.cell(*line, "uneven_split") == "cost") {
+    run.spec.framework.pipeline_split = framework::PipelineSplit::cost;
+  }
 }
 
 Result<RunReader> RunReader::make(const text::CsvTable& table,
@@ -302,7 +344,7 @@ tl::expected<Run, Unusable> RunReader::read(std::size_t at) {
   if (!refused) refused = state_->fill_parallel(row, run);
   if (!refused) refused = state_->fill_words(row, run);
   if (refused) return tl::unexpected(*std::move(refused));
-  state_->fill_layout(run);
+  state_->fill_layout(row, run);
   run.measured = state_->conventions.read(row, run.spec);
   const Measured& m = run.measured;
   if (m.from == SpeedFrom::none && m.memory.value <= 0 && m.outcome.empty()) {

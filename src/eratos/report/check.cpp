@@ -37,7 +37,7 @@ std::string holders(const memory::StageMemory& s) {
 }
 
 std::string nearby_table(const std::vector<Nearby>& nearby, const Style& style) {
-  if (nearby.empty()) return "no single change of the job was found that fits\n";
+  if (nearby.empty()) return "no change of one or two settings was found that fits\n";
   Table table({{"nearest that fits"}, {"device GiB", Align::right}, {"step at least", Align::right}});
   for (const Nearby& n : nearby) {
     table.row({n.change, gib_number(n.device_peak), duration(n.step_lower_bound)});
@@ -45,7 +45,23 @@ std::string nearby_table(const std::vector<Nearby>& nearby, const Style& style) 
   return table.text(0, style);
 }
 
+Node nearby_node(const std::vector<Nearby>& nearby) {
+  Node list = Node::sequence();
+  for (const Nearby& n : nearby) {
+    Node one = Node::mapping();
+    one.set("change", Node::string(n.change));
+    one.set("device_peak_bytes", number(std::round(n.device_peak.value)));
+    one.set("step_lower_bound_s", number(n.step_lower_bound.value));
+    list.append(std::move(one));
+  }
+  return list;
+}
+
 }  // namespace
+
+std::string illegal_text(const std::vector<Nearby>& nearby, const Style& style) {
+  return style.bad("not legal") + "\n\n" + nearby_table(nearby, style);
+}
 
 std::string check_text(const Answer& a, const std::vector<Nearby>& nearby, const Style& style) {
   const projection::MemoryAnswer& m = a.projection->memory;
@@ -68,19 +84,12 @@ std::string check_json(const Answer& a, const std::vector<Nearby>& nearby) {
   out.set("legal", Node::boolean(true));
   out.set("fits", Node::boolean(m.fits));
   out.set("memory", memory_node(m));
-  Node list = Node::sequence();
-  for (const Nearby& n : nearby) {
-    Node one = Node::mapping();
-    one.set("change", Node::string(n.change));
-    one.set("device_peak_bytes", number(std::round(n.device_peak.value)));
-    one.set("step_lower_bound_s", number(n.step_lower_bound.value));
-    list.append(std::move(one));
-  }
-  out.set("nearest_that_fit", std::move(list));
+  out.set("nearest_that_fit", nearby_node(nearby));
   return text::to_json(out) + '\n';
 }
 
-std::string illegal_json(const Diagnostics& faults, const std::string& version) {
+std::string illegal_json(const Diagnostics& faults, const std::vector<Nearby>& nearby,
+                         const std::string& version) {
   Node list = Node::sequence();
   for (const Diagnostic& d : faults) {
     Node one = Node::mapping();
@@ -95,6 +104,7 @@ std::string illegal_json(const Diagnostics& faults, const std::string& version) 
   Node out = document(version);
   out.set("legal", Node::boolean(false));
   out.set("faults", std::move(list));
+  out.set("nearest_that_fit", nearby_node(nearby));
   return text::to_json(out) + '\n';
 }
 

@@ -20,7 +20,11 @@ struct Nearby {
 
 std::string check_text(const Answer& a, const std::vector<Nearby>& nearby, const Style& style);
 std::string check_json(const Answer& a, const std::vector<Nearby>& nearby);
-// For scripts: {legal: false, faults: [...]}. People read the faults on standard error.
-std::string illegal_json(const Diagnostics& faults, const std::string& version);
+
+// A job that is not legal. The text leaves its faults to standard error.
+std::string illegal_text(const std::vector<Nearby>& nearby, const Style& style);
+// {legal: false, faults: [...], nearest_that_fit: [...]}
+std::string illegal_json(const Diagnostics& faults, const std::vector<Nearby>& nearby,
+                         const std::string& version);
 
 }  // namespace eratos::report

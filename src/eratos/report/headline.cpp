@@ -59,7 +59,7 @@ std::string headline(const Answer& a, const Style& style) {
 std::string verdict(const projection::MemoryAnswer& m, const Style& style) {
   const Bytes room = m.capacity * (1 - m.margin);
   const std::string word = m.fits ? style.good("fits") : style.bad("does not fit");
-  std::string out = fmt::format("{}  {} of {} a GPU (stage {}, as the driver counts)", word,
+  std::string out = fmt::format("{}  {} of {} a GPU (stage {})", word,
                                 gib_text(m.device_peak), gib_text(m.capacity), m.peak_stage);
   if (m.fits) {
     out += fmt::format(", {} free", gib_text(m.capacity - m.device_peak));

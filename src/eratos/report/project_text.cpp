@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +13,7 @@ namespace eratos::report {
 
 namespace {
 
-constexpr int kBarColumns = 32;
+constexpr int kBarColumns = 48;
 
 // Rows of the time table: modules that a reader thinks of as one thing.
 constexpr std::string_view group_of(ops::Module m) {
@@ -55,7 +54,7 @@ constexpr std::string_view group_of(ops::Module m) {
     case ops::Module::gradient_norm:
     case ops::Module::optimizer:
     case ops::Module::count_:
-      return "";  // not compute of a layer: rows of their own
+      return "";  // of the step, not of a layer
   }
   return "";
 }
@@ -65,13 +64,12 @@ struct Part {
   Seconds time;
 };
 
-std::vector<Part> compute_parts(const projection::TimeAnswer& t) {
+// Modules by group, the largest first; rows of the step itself (optimizer and the like) left out.
+std::vector<Part> module_parts(const projection::TimeAnswer& t) {
   std::vector<Part> parts;
-  Seconds named;
   for (std::size_t i = 0; i < t.by_module.size(); ++i) {
     const std::string_view group = group_of(static_cast<ops::Module>(i));
     if (group.empty() || t.by_module[i].value <= 0) continue;
-    named += t.by_module[i];
     const auto known = std::find_if(parts.begin(), parts.end(),
                                     [&](const Part& p) { return p.name == group; });
     if (known != parts.end()) {
@@ -82,37 +80,42 @@ std::vector<Part> compute_parts(const projection::TimeAnswer& t) {
   }
   std::stable_sort(parts.begin(), parts.end(),
                    [](const Part& x, const Part& y) { return y.time < x.time; });
-  const Seconds rest = t.compute - named;
-  if (rest.value > 5e-4 * t.step.value) parts.push_back({"other compute", rest});
   return parts;
 }
 
-std::string time_table(const projection::TimeAnswer& t, const Style& style) {
-  std::vector<Part> parts = compute_parts(t);
-  const std::array<Part, 8> others{{{"pipeline bubble", t.bubble},
-                                    {"tp communication, exposed", t.exposed.tp},
-                                    {"cp communication, exposed", t.exposed.cp},
-                                    {"ep communication, exposed", t.exposed.ep},
-                                    {"pp communication, exposed", t.exposed.pp},
-                                    {"dp communication, exposed", t.exposed.dp},
-                                    {"optimizer", t.optimizer},
-                                    {"launch", t.launch}}};
-  for (const Part& p : others) {
-    if (p.time.value > 0) parts.push_back(p);
-  }
+// Parts of which the step is the sum.
+std::vector<Part> step_parts(const projection::TimeAnswer& t) {
+  return {{"compute", t.compute},
+          {"pipeline bubble", t.bubble},
+          {"tp communication, exposed", t.exposed.tp},
+          {"cp communication, exposed", t.exposed.cp},
+          {"ep communication, exposed", t.exposed.ep},
+          {"pp communication, exposed", t.exposed.pp},
+          {"dp communication, exposed", t.exposed.dp},
+          {"optimizer", t.optimizer},
+          {"launch", t.launch}};
+}
 
-  double most = 0;
-  for (const Part& p : parts) most = std::max(most, p.time / t.step);
+std::string bars(const std::vector<Part>& parts, Seconds step, const Style& style) {
+  constexpr double kLeastShare = 5e-4;  // what would print as 0.0%
+  std::string out;
+  for (const Part& p : parts) {
+    const double share = p.time / step;
+    if (share < kLeastShare) continue;
+    out += fmt::format("  {} {} s {}  ", padded(p.name, 25),
+                       padded(seconds_number(p.time, step), 9, Align::right),
+                       padded(percent(share), 6, Align::right)) +
+           style.bar(bar(share, kBarColumns)) + '\n';
+  }
+  return out;
+}
+
+std::string time_table(const projection::TimeAnswer& t, const Style& style) {
   std::string out = style.bold("where the step goes") +
                     style.dim(fmt::format("   on the critical rank, stage {}\n", t.critical_stage));
-  for (const Part& p : parts) {
-    const double share = p.time / t.step;
-    const std::string cells = bar(most > 0 ? share / most : 0, kBarColumns);
-    std::string line = fmt::format("  {} {} s {}  ", padded(p.name, 25),
-                                   padded(seconds_number(p.time, t.step), 9, Align::right),
-                                   padded(percent(share), 6, Align::right));
-    out += line + style.bar(cells) + '\n';
-  }
+  out += bars(step_parts(t), t.step, style);
+  out += style.bold("by module") + style.dim("   exposed communication of its own included\n");
+  out += bars(module_parts(t), t.step, style);
   return out;
 }
 
@@ -127,7 +130,7 @@ void speed_rows(const projection::Projection& p, Table& table) {
                          r.samples_per_s)});
   std::string rate = fmt::format("{}/GPU, MFU {}", teraflops(r.model_flops_per_gpu), percent(r.mfu));
   if (r.hfu > r.mfu * 1.0005) {
-    rate += fmt::format("   (with recompute {}, HFU {})", teraflops(r.hardware_flops_per_gpu),
+    rate += fmt::format("   (as executed {}, HFU {})", teraflops(r.hardware_flops_per_gpu),
                         percent(r.hfu));
   }
   table.row({"model rate", rate});

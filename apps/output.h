@@ -1,0 +1,29 @@
+// Where results and messages go.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "apps/arguments.h"
+#include "eratos/base/diagnostic.h"
+#include "eratos/report/table.h"
+
+namespace eratos::apps {
+
+// The result: to the file of --output, else to standard output. A reader of the pipe who left is
+// no error. Returns `code`, or kEnvironment / kBadInput when the text could not be written.
+int deliver(const std::string& text, const Arguments& arguments, int code);
+
+// Standard error, a line each. Returns kBadInput.
+int report_faults(const Diagnostics& faults);
+// Returns kUsage.
+int report_usage(std::string_view message);
+
+// Colour only on a terminal, without NO_COLOR, and without --output.
+report::Style style_of(const Arguments& arguments);
+
+enum class Format { text, json, csv };
+// The value of --format. Errors: not among `allowed` ("text json"); those of a later version say so.
+Result<Format> format_of(const Arguments& arguments, std::string_view allowed);
+
+}  // namespace eratos::apps

@@ -1,0 +1,61 @@
+// eratos show KIND NAME: one entry of the catalogue as its file says it, sources included.
+#include <string>
+
+#include <fmt/format.h>
+
+#include "apps/commands.h"
+#include "apps/exit_code.h"
+#include "apps/kinds.h"
+#include "apps/output.h"
+#include "eratos/reader/catalogue.h"
+#include "eratos/report/json.h"
+#include "eratos/schedule/registry.h"
+#include "eratos/text/dump.h"
+#include "eratos/version.h"
+
+namespace eratos::apps {
+
+namespace {
+
+Result<text::Node> schedule_called(const std::string& name) {
+  std::vector<std::string> known;
+  for (const schedule::Schedule* s : schedule::kSchedules) {
+    if (s->name == name) {
+      text::Node out = text::Node::mapping();
+      out.set("name", text::Node::string(name));
+      out.set("what", text::Node::string(std::string(s->what)));
+      return out;
+    }
+    known.emplace_back(s->name);
+  }
+  const std::string near = nearest_name(name, known);
+  return fault({{},
+                fmt::format("unknown schedule `{}`", name),
+                near.empty() ? fmt::format("known: {}", fmt::join(known, ", "))
+                             : fmt::format("did you mean `{}`?", near)});
+}
+
+}  // namespace
+
+int run_show(const Arguments& arguments) {
+  const Result<Format> format = format_of(arguments, "text json");
+  if (!format) return report_usage(format.error().front().message);
+  const Result<KindWord> kind = kind_called(arguments.words[0]);
+  if (!kind) return report_usage(kind.error().front().message);
+
+  const std::string& name = arguments.words[1];
+  const Result<text::Node> tree =
+      kind->kind ? reader::load_tree(*kind->kind, name) : schedule_called(name);
+  if (!tree) return report_faults(tree.error());
+  if (*format == Format::text) {
+    const DataFile* file = kind->kind ? reader::find_file(*kind->kind, name) : nullptr;
+    // The file itself keeps the comments; an entry without a file is its tree.
+    return deliver(file != nullptr ? std::string(file->text) : text::to_yaml(*tree), arguments,
+                   kAnswered);
+  }
+  text::Node out = report::document(std::string(kVersion));
+  out.set(arguments.words[0], *tree);
+  return deliver(text::to_json(out) + '\n', arguments, kAnswered);
+}
+
+}  // namespace eratos::apps

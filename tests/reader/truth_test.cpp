@@ -1,0 +1,223 @@
+#include "eratos/reader/truth.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "eratos/reader/pattern_table.h"
+#include "eratos/reader/truth_words.h"
+#include "eratos/text/yaml.h"
+
+namespace eratos::reader {
+namespace {
+
+constexpr const char* kHeader =
+    "id,gpu,num_gpus,gpus_per_node,framework,model,precision,seq_len,mbs,gbs,tp,cp,pp,vpp,ep,etp,"
+    "dp,sharding,recompute,sequence_parallel,schedule,overlap,attention,moe_comm,cuda_graphs,"
+    "tokens_per_s_per_gpu,tflops_per_gpu,flops_convention,step_time_s,mfu,peak_memory_gb,notes,"
+    "suspect\n";
+
+text::CsvTable table_of(const std::string& rows) {
+  auto table = text::parse_csv(kHeader + rows, "runs.csv");
+  EXPECT_TRUE(table.has_value());
+  return *std::move(table);
+}
+
+tl::expected<Run, Unusable> read_one(const std::string& row, const std::string& models = "") {
+  static const std::vector<text::Node> kNone;
+  std::vector<text::Node> trees;
+  if (!models.empty()) trees.push_back(*text::parse_yaml(models, "models.yaml"));
+  const text::CsvTable table = table_of(row);
+  auto reader = RunReader::make(table, models.empty() ? kNone : trees);
+  EXPECT_TRUE(reader.has_value());
+  return reader->read(0);
+}
+
+// A run of the Ultra-Scale Playbook as published: 16 H100, tp 1, pp 2, so dp 8.
+const std::string kNanotron =
+    "nanotron-1b-n2-dp8-tp1-pp2-mbs1-z1,h100-sxm,16,8,nanotron v0.5,nanotron-1b,bf16,4096,1,256,"
+    "1,1,2,,,,8,zero1,none,false,1f1b,,flash-attn-2 varlen causal,,,36497,,model,,0.416,19.4,"
+    "memory in GiB,\n";
+
+TEST(Truth, ReadsANanotronRun) {
+  const auto run = read_one(kNanotron);
+  ASSERT_TRUE(run.has_value()) << run.error().reason << ": " << run.error().detail;
+  EXPECT_EQ(run->name.family, "nanotron");
+  EXPECT_EQ(run->name.line, 2);
+  EXPECT_EQ(run->spec.framework.name, "nanotron");
+  EXPECT_EQ(run->spec.cluster.name, "aws-p5-2x8");
+  EXPECT_EQ(run->spec.cluster.gpus(), 16);
+  EXPECT_EQ(run->spec.parallel.pp, 2);
+  EXPECT_EQ(run->spec.parallel.dp, 8);
+  EXPECT_EQ(run->spec.parallel.sharding, parallel::Sharding::zero1);
+  EXPECT_EQ(run->spec.batch.global, 256);
+  EXPECT_EQ(run->spec.schedule.algorithm, "1f1b");
+  EXPECT_EQ(run->measured.from, SpeedFrom::tokens_per_s_per_gpu);
+  EXPECT_EQ(run->measured.tokens_per_s_per_gpu, 36497);
+  EXPECT_EQ(run->measured.mfu, 0.416);
+  EXPECT_EQ(run->measured.memory, gib(19.4));
+  EXPECT_EQ(run->measured.memory_kind, MemoryKind::allocated);
+  EXPECT_TRUE(run->measured.first_stage);
+}
+
+TEST(Truth, AStepTimeGivesTokens) {
+  // 256 sequences of 4096 in 2 s on 16 GPUs: 256 * 4096 / (2 * 16) = 32,768 tokens/s/GPU.
+  const auto run = read_one(
+      "x,h100-sxm,16,8,megatron-lm,llama2-7b,bf16,4096,1,256,1,,2,,,,,,,,,,,,,,,,2,,,,\n");
+  ASSERT_TRUE(run.has_value()) << run.error().reason;
+  EXPECT_EQ(run->measured.from, SpeedFrom::step_time_s);
+  EXPECT_EQ(run->measured.tokens_per_s_per_gpu, 32768);
+  EXPECT_EQ(run->spec.parallel.cp, 1);
+  EXPECT_EQ(run->spec.parallel.sharding, parallel::Sharding::none);
+}
+
+struct Refusal {
+  std::string row;
+  std::string reason;
+  std::string detail;
+};
+
+TEST(Truth, NamesWhatIsMissingOrNotModelled) {
+  const std::string figures = ",,,,,,,,,,1000,,,,,,,\n";
+  const std::vector<Refusal> cases{
+      {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,,1,1,1,,,,8" + figures, "gbs not stated", ""},
+      {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,,8,1,1,1,,,,8" + figures, "mbs not stated", ""},
+      {"x,h100-sxm,,8,megatron-lm,llama2-7b,bf16,4096,1,8,1,1,1,,,,8" + figures,
+       "num_gpus not stated", ""},
+      {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,3,1,1,,,," + figures,
+       "degrees contradict", "8 GPUs do not divide by tp x pp x cp"},
+      {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,2,1,1,,,,8" + figures,
+       "degrees contradict", "dp is stated as 8, the others leave 4"},
+      {"x,h100-sxm,8,8,megatron-lm,llama2-7b,mxfp8,4096,1,8,1,1,1,,,,8" + figures,
+       "precision not modelled", "precision mxfp8"},
+      {"x,h100-sxm,8,8,maxtext (JAX),llama2-7b,bf16,4096,1,8,1,1,1,,,,8" + figures,
+       "framework without a profile", "maxtext (JAX)"},
+      {"x,tpu-v5e,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,1,1,1,,,,8" + figures,
+       "accelerator not modelled", "tpu-v5e"},
+      {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,four,8,1,1,1,,,,8" + figures,
+       "unreadable number", "`mbs` is `four`"},
+      {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,1,1,1,,,,8,,,,zb-2p,,,,,1000,,,,,,,\n",
+       "schedule not modelled", "schedule zb-2p"},
+      {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,1,1,1,,,,8,,,,,,,,,,,,,,,,\n",
+       "nothing measured that can be compared", ""},
+  };
+  for (const Refusal& c : cases) {
+    const auto run = read_one(c.row);
+    ASSERT_FALSE(run.has_value()) << c.row;
+    EXPECT_EQ(run.error().reason, c.reason) << c.row;
+    EXPECT_EQ(run.error().detail, c.detail) << c.row;
+  }
+}
+
+TEST(Truth, ArchitecturesOfTheRunsComeBeforeTheCatalogue) {
+  const std::string row =
+      "x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,1,1,1,,,,8,,,,,,,,,1000,,,,,,,\n";
+  const auto run = read_one(row,
+                            "models:\n  llama2-7b: {layers: 2, hidden: 1024, ffn: 4096, heads: 8, "
+                            "kv_heads: 8, head_dim: 128, vocab: 32000, gated_mlp: true}\n");
+  ASSERT_TRUE(run.has_value()) << run.error().detail;
+  EXPECT_EQ(run->spec.model.layers(), 2);
+  EXPECT_EQ(run->spec.model.name, "llama2-7b");
+
+  const auto lora = read_one(row, "models:\n  llama2-7b: {layers: 2, task: lora}\n");
+  ASSERT_FALSE(lora.has_value());
+  EXPECT_EQ(lora.error().reason, "fine-tuning not modelled");
+
+  const auto unknown = read_one(row, "models:\n  llama2-7b: {incomplete: true, gated_mlp: true}\n");
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_EQ(unknown.error().reason, "architecture incomplete");
+}
+
+TEST(Truth, LayoutStringsInTheNotesDecideTheStages) {
+  // 16 virtual stages over pp 8: vpp 2, and the last one holds head and loss only.
+  const auto run = read_one(
+      "x,h100-sxm,8,8,megatron-lm,deepseek-v3,bf16,4096,1,8,1,1,8,,1,1,1,,,,,,,,,1000,,,,,,"
+      "first; pp layout Et*4|(t*4|)*14tmL; last,\n");
+  ASSERT_TRUE(run.has_value()) << run.error().detail;
+  EXPECT_EQ(run->spec.parallel.vpp, 2);
+  ASSERT_EQ(run->spec.layout.stages.size(), 16U);
+  EXPECT_EQ(run->spec.layout.stages[0].layers, 4);
+  EXPECT_TRUE(run->spec.layout.stages[15].output);
+}
+
+TEST(Truth, OffloadInTheNotesIsNotModelled) {
+  const std::string row =
+      "x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,1,1,1,,,,8,,,,,,,,,1000,,,,,,";
+  EXPECT_TRUE(read_one(row + "offload off,\n").has_value());
+  EXPECT_TRUE(read_one(row + "activation offload ratio 0,\n").has_value());
+  EXPECT_FALSE(read_one(row + "activation offload ratio 0.63,\n").has_value());
+  EXPECT_FALSE(read_one(row + "CPU-offloaded AdamW,\n").has_value());
+}
+
+TEST(Truth, AMissingColumnIsAFault) {
+  const auto table = text::parse_csv("id,gpu,numgpus\nx,y,8\n", "runs.csv");
+  const std::vector<text::Node> none;
+  const auto reader = RunReader::make(*table, none);
+  ASSERT_FALSE(reader.has_value());
+  EXPECT_GT(reader.error().size(), 5U);
+}
+
+TEST(TruthWords, Recompute) {
+  job::RecomputeSpec r;
+  EXPECT_EQ(read_recompute("", r), "");
+  EXPECT_EQ(r.granularity, job::Granularity::none);
+
+  EXPECT_EQ(read_recompute("full (block, 21 of 80 layers)", r = {}), "");
+  EXPECT_EQ(r.granularity, job::Granularity::full);
+  EXPECT_EQ(r.method, job::RecomputeMethod::block);
+  EXPECT_EQ(r.layers, 21);
+
+  EXPECT_EQ(read_recompute("full, 32 of 61 layers (block, 1 layer per virtual stage)", r = {}), "");
+  EXPECT_EQ(r.layers, 1);
+
+  EXPECT_EQ(read_recompute("full, 9 of 61 layers by id 0,1,2,4,6,8,10,12,14", r = {}), "");
+  EXPECT_EQ(r.layer_ids, (std::vector<int>{0, 1, 2, 4, 6, 8, 10, 12, 14}));
+
+  EXPECT_EQ(read_recompute("full (uniform, 5 layers per checkpoint)", r = {}), "");
+  EXPECT_EQ(r.method, job::RecomputeMethod::uniform);
+  EXPECT_EQ(r.layers, 5);
+
+  EXPECT_EQ(read_recompute("selective: layernorm moe_act", r = {}), "");
+  EXPECT_EQ(r.granularity, job::Granularity::selective);
+  EXPECT_TRUE(r.modules.test(static_cast<std::size_t>(ops::Module::norm)));
+  EXPECT_TRUE(r.modules.test(static_cast<std::size_t>(ops::Module::expert_activation)));
+  EXPECT_EQ(r.modules.count(), 2U);
+
+  EXPECT_NE(read_recompute("selective: op-level policy", r = {}), "");
+  EXPECT_NE(read_recompute("full, 3 layers (whether per stage or in all is not stated)", r = {}), "");
+}
+
+TEST(TruthWords, OverlapPrecisionAttention) {
+  job::OverlapSpec o;
+  read_overlap("grad-reduce param-gather tp-comm pp-p2p", o);
+  EXPECT_TRUE(o.grad_reduce && o.param_gather && o.tp && o.p2p);
+  EXPECT_FALSE(o.moe_a2a);
+  read_overlap("none (the guide turns every overlap off)", o);
+  EXPECT_FALSE(o.grad_reduce || o.param_gather || o.tp || o.p2p || o.moe_a2a);
+
+  job::Recipe recipe{};
+  EXPECT_EQ(read_precision("fp8-hybrid", "", recipe), "");
+  EXPECT_EQ(recipe, job::Recipe::fp8_delayed);
+  EXPECT_EQ(read_precision("fp8-hybrid", "tensorwise scaling", recipe), "");
+  EXPECT_EQ(recipe, job::Recipe::fp8_current);
+
+  EXPECT_EQ(read_attention("unfused (Megatron fused softmax)"), layer::AttentionKernel::unfused);
+  EXPECT_EQ(read_attention("flash-attn-2"), layer::AttentionKernel::flash);
+}
+
+TEST(PatternTable, Globs) {
+  EXPECT_TRUE(matches("nanotron*", "Nanotron v0.5"));
+  EXPECT_TRUE(matches("*llm-foundry*", "llm-foundry (Composer + FSDP)"));
+  EXPECT_TRUE(matches("a*b*c", "aXbbYc"));
+  EXPECT_TRUE(matches("*", ""));
+  EXPECT_FALSE(matches("a*b", "acbd"));
+  EXPECT_FALSE(matches("", "a"));
+  const PatternTable families("families");
+  const auto line = families.find("others-simumax-b200-x");
+  ASSERT_TRUE(line.has_value());
+  EXPECT_EQ(families.cell(*line, "family"), "simumax");
+}
+
+}  // namespace
+}  // namespace eratos::reader

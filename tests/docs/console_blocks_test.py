@@ -6,7 +6,8 @@ output and error as a terminal would mix them. A line `...` alone stands for any
 shell session. Figures that change from run to run (times, paths of this machine) have no place in
 one: commands that print such go into a block fenced as ```sh, which is only shown.
 
-    tests/docs/console_blocks_test.py --update    rewrite the outputs in the pages
+    tests/docs/console_blocks_test.py --update    rewrite the outputs in the pages; a block that ends
+                                                  in `...` keeps its number of lines
 """
 
 import os
@@ -20,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from pages import ROOT, blocks, pages  # noqa: E402
 
 BINARY = os.environ.get("ERATOS_BINARY") or str(ROOT / "build" / "eratos")
-END = "--- end of a command's output ---"
+END = "--- end of the output of one command ---"
 
 
 def split(block):
@@ -90,6 +91,15 @@ class ConsoleBlocksTest(unittest.TestCase):
         self.assertFalse(matches([], ["a"]))
 
 
+def renewed(old, actual):
+    """What to show: `old` where it still matches; its first lines only where it showed only those."""
+    if old and matches(old, actual):
+        return old
+    if old and old[-1] == "..." and old.count("...") == 1:
+        return actual[:len(old) - 1] + ["..."]
+    return actual
+
+
 def update():
     for page in pages():
         lines = page.read_text().splitlines()
@@ -97,8 +107,7 @@ def update():
             fresh = []
             commands = split(block)
             for (_, command, expected), actual in zip(commands, run(commands), strict=True):
-                keep = without_blank_end(expected)
-                fresh += ["$ " + command] + (keep if keep and matches(keep, actual) else actual)
+                fresh += ["$ " + command] + renewed(without_blank_end(expected), actual)
             lines[block.first:block.first + len(block.lines)] = fresh
         page.write_text("\n".join(lines) + "\n")
 

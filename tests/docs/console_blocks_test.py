@@ -109,7 +109,8 @@ def update():
             for (_, command, expected), actual in zip(commands, run(commands), strict=True):
                 fresh += ["$ " + command] + renewed(without_blank_end(expected), actual)
             lines[block.first:block.first + len(block.lines)] = fresh
-        page.write_text("\n".join(lines) + "\n")
+        if "\n".join(lines) + "\n" != page.read_text():
+            page.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 #include "eratos/reader/import_report.h"
 
+#include "eratos/text/dump.h"
+
 namespace eratos::reader {
 
 std::string_view name_of(Origin origin) {
@@ -52,16 +54,30 @@ void locate(Diagnostics& diagnostics, const ImportReport& report) {
   }
 }
 
+void for_each_value(
+    const text::Node& tree, std::string_view prefix,
+    const std::function<void(const std::string& path, const text::Node& value)>& see) {
+  if (!tree.is_mapping()) {
+    see(std::string(prefix), tree);
+    return;
+  }
+  for (const text::Entry& entry : tree.entries()) {
+    for_each_value(entry.value, text::join_path(prefix, entry.key), see);
+  }
+}
+
+std::string shown(const text::Node& value) {
+  if (value.is_null()) return "null";
+  return value.is_scalar() ? value.raw() : text::to_json(value, 0);
+}
+
 void note_leaves(ImportReport& report, const text::Node& tree, std::string_view prefix,
                  Origin origin, std::string_view rule) {
-  text::for_each_leaf(tree, [&](const std::string& path, const text::Node& leaf) {
-    std::string full(prefix);
-    if (!full.empty() && !path.empty()) full += '.';
-    full += path;
-    if (report.provenance.count(full) > 0) return;
-    report.provenance[full] = {.value = leaf.is_null() ? "null" : leaf.raw(),
+  for_each_value(tree, prefix, [&](const std::string& path, const text::Node& value) {
+    if (report.provenance.count(path) > 0) return;
+    report.provenance[path] = {.value = shown(value),
                                .origin = origin,
-                               .where = leaf.where(),
+                               .where = value.where(),
                                .rule = std::string(rule)};
   });
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -70,6 +71,13 @@ struct JobRead {
 // Gives each diagnostic without a place the place of the value it names: of its field, or of the
 // nearest mapping around it.
 void locate(Diagnostics& diagnostics, const ImportReport& report);
+
+// Calls `see(path, value)` for every value of a written job; a list is one value.
+void for_each_value(const text::Node& tree, std::string_view prefix,
+                    const std::function<void(const std::string& path, const text::Node& value)>& see);
+
+// A value as provenance shows it: lists on one line, null as `null`.
+std::string shown(const text::Node& value);
 
 // Records every leaf of `tree` (below `prefix`) that has no provenance yet.
 void note_leaves(ImportReport& report, const text::Node& tree, std::string_view prefix,

@@ -311,9 +311,9 @@ Result<JobRead> read_job_yaml(const Node& root) {
   out.report.resolved = root;
   note_leaves(out.report, root, "", Origin::user);
   const Node written = job_to_node(out.job);
-  text::for_each_leaf(written, [&](const std::string& path, const Node& leaf) {
+  for_each_value(written, "", [&](const std::string& path, const Node& value) {
     if (out.report.provenance.count(path) > 0) return;
-    Provenance from{.value = leaf.is_null() ? "null" : leaf.raw()};
+    Provenance from{.value = shown(value)};
     from.origin = Origin::framework_default;
     from.rule = "nothing said";
     if (path == "name") {

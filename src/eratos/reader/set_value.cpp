@@ -193,7 +193,11 @@ Result<void> apply_sets(JobRead& read, const std::vector<std::string>& sets) {
   }
   if (!bad.empty()) return faults(std::move(bad));
   auto job = decode_job(tree);
-  if (!job) return faults(job.error());
+  if (!job) {
+    Diagnostics found = job.error();
+    locate(found, out.report);
+    return faults(std::move(found));
+  }
   out.job = std::move(*job);
   out.has_cluster = !out.job.cluster.accelerator.name.empty();
   if (nodes > 0) {

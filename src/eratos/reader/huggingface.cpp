@@ -1,0 +1,286 @@
+#include "eratos/reader/huggingface.h"
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "eratos/reader/decode.h"
+#include "eratos/reader/default_job.h"
+#include "eratos/reader/fields.h"
+
+namespace eratos::reader {
+
+namespace {
+
+using text::Node;
+
+enum class Family { llama, mixtral, qwen_moe, deepseek, gpt2 };
+
+struct ModelType {
+  std::string_view name;
+  Family family;
+  bool qkv_bias = false;     // always, whatever the file says
+  bool qk_norm = false;
+  bool tied = false;         // where tie_word_embeddings is absent
+  bool shared_gate = false;  // of the shared expert
+};
+
+constexpr ModelType kTypes[] = {
+    {.name = "llama", .family = Family::llama},
+    {.name = "mistral", .family = Family::llama},
+    {.name = "qwen2", .family = Family::llama, .qkv_bias = true},
+    {.name = "qwen3", .family = Family::llama, .qk_norm = true},
+    {.name = "mixtral", .family = Family::mixtral},
+    {.name = "qwen2_moe", .family = Family::qwen_moe, .qkv_bias = true, .shared_gate = true},
+    {.name = "qwen3_moe", .family = Family::qwen_moe, .qk_norm = true},
+    {.name = "deepseek_v2", .family = Family::deepseek},
+    {.name = "deepseek_v3", .family = Family::deepseek},
+    {.name = "gpt2", .family = Family::gpt2, .tied = true},
+};
+
+struct Config {
+  const Node& root;
+  Diagnostics bad;
+  ImportReport report;
+  std::set<std::string> used;
+  Node tree = Node::mapping();
+
+  const Node* get(std::string_view key) {
+    used.emplace(key);
+    const Node* node = root.find(key);
+    return node == nullptr || node->is_null() ? nullptr : node;
+  }
+  std::optional<std::int64_t> integer(std::string_view key) {
+    const Node* node = get(key);
+    if (node == nullptr) return std::nullopt;
+    auto value = node->as_int64(key);
+    if (value) return *value;
+    bad.push_back(value.error().front());
+    return std::nullopt;
+  }
+  bool flag(std::string_view key, bool otherwise) {
+    const Node* node = get(key);
+    if (node == nullptr) return otherwise;
+    auto value = node->as_bool(key);
+    if (value) return *value;
+    bad.push_back(value.error().front());
+    return otherwise;
+  }
+  void put(const std::string& path, std::string_view key, Node value, std::string rule = {}) {
+    const Node* from = root.find(key);
+    Provenance p{.value = value.is_null() ? "null" : value.raw(), .rule = std::string(key)};
+    if (from == nullptr || from->is_null()) {
+      p.origin = Origin::framework_default;
+      p.rule = rule.empty() ? "`" + std::string(key) + "` not given" : rule;
+    } else {
+      p.where = from->where();
+      if (!rule.empty()) p.rule += ": " + rule;
+      value.set_place(from->place());
+    }
+    report.provenance["model." + path] = std::move(p);
+    (void)text::set_at(tree, path, std::move(value));
+  }
+  // A size that has to be there.
+  std::int64_t need(const std::string& path, std::string_view key) {
+    const auto value = integer(key);
+    if (!value) {
+      if (get(key) == nullptr) {
+        bad.push_back({.where = root.where(),
+                       .message = "`" + std::string(key) + "` is missing",
+                       .cure = "config.json of this model type has it",
+                       .field = "model." + path});
+      }
+      return 0;
+    }
+    put(path, key, Node::integer(*value));
+    return *value;
+  }
+};
+
+void put_activation(Config& c, const char* key, bool gated) {
+  const Node* node = c.get(key);
+  const std::string word = node == nullptr ? (gated ? "silu" : "gelu_new") : node->raw();
+  const char* name = "";
+  if (word == "silu" || word == "swish") name = "silu";
+  if (word.rfind("gelu", 0) == 0) name = "gelu";
+  if (word == "relu") name = "relu";
+  if (word == "relu2") name = "squared_relu";
+  if (*name == '\0') {
+    c.bad.push_back({.where = node->where(),
+                     .message = "activation `" + word + "` is not modelled yet",
+                     .field = "model.activation"});
+    return;
+  }
+  c.put("activation", key, Node::string(name));
+}
+
+void read_gpt2(Config& c) {
+  c.need("layers", "n_layer");
+  const std::int64_t hidden = c.need("hidden", "n_embd");
+  c.need("heads", "n_head");
+  c.need("vocab", "vocab_size");
+  const auto inner = c.integer("n_inner");
+  c.put("ffn", "n_inner", Node::integer(inner.value_or(4 * hidden)), inner ? "" : "4 n_embd");
+  c.put("position", "n_positions", Node::string("learned"));
+  c.put("max_sequence", "n_positions", Node::integer(c.integer("n_positions").value_or(1024)));
+  c.put("gated_mlp", "model_type", Node::boolean(false));
+  c.put("bias", "model_type", Node::boolean(true));
+  c.put("norm", "model_type", Node::string("layernorm"));
+  c.put("norm_bias", "model_type", Node::boolean(true));
+  put_activation(c, "activation_function", false);
+}
+
+void read_mla(Config& c) {
+  const auto rank = c.integer("q_lora_rank");
+  c.put("mla.q_lora_rank", "q_lora_rank", Node::integer(rank.value_or(0)));
+  c.need("mla.kv_lora_rank", "kv_lora_rank");
+  c.need("mla.qk_nope_head_dim", "qk_nope_head_dim");
+  c.need("mla.qk_rope_head_dim", "qk_rope_head_dim");
+  c.need("mla.v_head_dim", "v_head_dim");
+}
+
+void read_experts(Config& c, const ModelType& type, std::int64_t layers) {
+  if (type.family == Family::mixtral) {
+    c.need("moe.experts", "num_local_experts");
+    c.need("moe.top_k", "num_experts_per_tok");
+    c.need("moe.ffn", "intermediate_size");
+    return;
+  }
+  c.need("moe.top_k", "num_experts_per_tok");
+  const std::int64_t wide = c.need("moe.ffn", "moe_intermediate_size");
+  if (type.family == Family::deepseek) {
+    c.need("moe.experts", "n_routed_experts");
+    const std::int64_t shared = c.integer("n_shared_experts").value_or(0);
+    c.put("moe.shared_ffn", "n_shared_experts", Node::integer(shared * wide),
+          "n_shared_experts * moe_intermediate_size");
+    c.put("moe.dense_layers_first", "first_k_dense_replace",
+          Node::integer(c.integer("first_k_dense_replace").value_or(0)));
+    const std::int64_t every = c.integer("moe_layer_freq").value_or(1);
+    c.put("moe.every", "moe_layer_freq", Node::integer(every));
+    const Node* method = c.get("topk_method");
+    const bool bias = type.name == "deepseek_v3" || (method != nullptr && method->raw() == "noaux_tc");
+    c.put("moe.router_bias", "topk_method", Node::boolean(bias));
+    return;
+  }
+  c.need("moe.experts", "num_experts");
+  if (const auto shared = c.integer("shared_expert_intermediate_size")) {
+    c.put("moe.shared_ffn", "shared_expert_intermediate_size", Node::integer(*shared));
+    c.put("moe.shared_gate", "model_type", Node::boolean(type.shared_gate && *shared > 0));
+  }
+  // Layer i has experts when (i + 1) divides by decoder_sparse_step and it is not listed.
+  const std::int64_t step = c.integer("decoder_sparse_step").value_or(1);
+  std::set<std::int64_t> dense;
+  if (const Node* only = c.get("mlp_only_layers"); only != nullptr) {
+    for (const Node& each : only->items()) dense.insert(each.as_int64().value_or(-1));
+  }
+  if (step == 1 && dense.empty()) return;
+  Node pattern = Node::sequence();
+  for (std::int64_t i = 0; i < layers; ++i) {
+    const bool expert = step > 0 && (i + 1) % step == 0 && dense.count(i) == 0;
+    pattern.append(Node::integer(expert ? 1 : 0));
+  }
+  c.put("moe.pattern", "decoder_sparse_step", std::move(pattern));
+}
+
+void read_decoder(Config& c, const ModelType& type) {
+  const std::int64_t layers = c.need("layers", "num_hidden_layers");
+  const std::int64_t hidden = c.need("hidden", "hidden_size");
+  const std::int64_t heads = c.need("heads", "num_attention_heads");
+  c.need("vocab", "vocab_size");
+  c.put("gated_mlp", "model_type", Node::boolean(true));
+  c.put("norm", "model_type", Node::string("rmsnorm"));
+  c.put("position", "model_type", Node::string("rotary"));
+  put_activation(c, "hidden_act", true);
+  if (type.family != Family::mixtral) c.need("ffn", "intermediate_size");
+
+  const bool bias = c.flag("attention_bias", false);
+  c.put("mlp_bias", "mlp_bias", Node::boolean(c.flag("mlp_bias", false)));
+  c.put("out_bias", "attention_bias", Node::boolean(bias));
+  c.put("qkv_bias", type.qkv_bias ? "model_type" : "attention_bias",
+        Node::boolean(bias || type.qkv_bias));
+  if (type.family == Family::deepseek) {
+    read_mla(c);
+  } else {
+    c.put("kv_heads", "num_key_value_heads",
+          Node::integer(c.integer("num_key_value_heads").value_or(heads)));
+    c.put("head_dim", "head_dim",
+          Node::integer(c.integer("head_dim").value_or(heads > 0 ? hidden / heads : 0)),
+          c.get("head_dim") == nullptr ? "hidden_size / num_attention_heads" : "");
+    c.put("qk_norm", "model_type", Node::boolean(type.qk_norm));
+  }
+  const bool windows = c.flag("use_sliding_window", true);
+  if (const Node* window = c.get("sliding_window"); window != nullptr && windows) {
+    c.bad.push_back({.where = window->where(),
+                     .message = "sliding-window attention is not modelled yet",
+                     .cure = "set it to null for full attention",
+                     .field = "model"});
+  }
+  if (type.family != Family::llama) read_experts(c, type, layers);
+  if (type.name == "deepseek_v3") {
+    c.put("mtp_layers", "num_nextn_predict_layers",
+          Node::integer(c.integer("num_nextn_predict_layers").value_or(0)));
+  }
+}
+
+}  // namespace
+
+bool is_huggingface(const Node& root) {
+  return root.find("model_type") != nullptr &&
+         (root.find("hidden_size") != nullptr || root.find("n_embd") != nullptr ||
+          root.find("architectures") != nullptr);
+}
+
+Result<JobRead> read_huggingface(const Node& root, const std::string& path) {
+  const Node* name = root.find("model_type");
+  const ModelType* type = nullptr;
+  std::vector<std::string> known;
+  for (const ModelType& each : kTypes) {
+    known.emplace_back(each.name);
+    if (name != nullptr && name->raw() == each.name) type = &each;
+  }
+  if (type == nullptr) {
+    return fault({.where = name == nullptr ? root.where() : name->where(),
+                  .message = "model type `" + (name == nullptr ? std::string() : name->raw()) +
+                             "` is not known",
+                  .cure = suggestion(name == nullptr ? "" : name->raw(), known),
+                  .field = "model"});
+  }
+  Config c{.root = root};
+  c.used.insert("model_type");
+  if (type->family == Family::gpt2) {
+    read_gpt2(c);
+  } else {
+    read_decoder(c, *type);
+  }
+  c.put("tie_embeddings", "tie_word_embeddings",
+        Node::boolean(c.flag("tie_word_embeddings", type->tied)));
+  Result<model::Architecture> model = decode_model(c.tree, "model");
+  if (!model) {
+    for (const Diagnostic& d : model.error()) {
+      if (d.message.find("is missing") == std::string::npos) c.bad.push_back(d);
+    }
+  }
+  if (!c.bad.empty()) return faults(std::move(c.bad));
+
+  std::string title = path;
+  if (const Node* origin = root.find("_name_or_path"); origin != nullptr && !origin->raw().empty()) {
+    title = origin->raw();
+  }
+  model->name = title;
+  model->source = path;
+  auto out = default_job(std::move(*model), title, "Hugging Face config.json");
+  if (!out) return out;
+  for (auto& [field, from] : c.report.provenance) out->report.provenance[field] = std::move(from);
+  out->report.resolved = root;
+  for (const text::Entry& entry : root.entries()) {
+    if (c.used.count(entry.key) > 0) continue;
+    out->report.unused.push_back({.key = entry.key,
+                                  .where = entry.key_location(),
+                                  .reason = "does not change the sizes"});
+  }
+  return out;
+}
+
+}  // namespace eratos::reader

@@ -1,6 +1,8 @@
 #include "eratos/calibration/curves.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
 namespace eratos::calibration {
 
@@ -9,38 +11,39 @@ namespace {
 constexpr double kCausalS0 = 3.3;
 constexpr double kBackwardRate = 0.87;
 
-std::vector<AttentionCurve> exact(const AttentionTable& table, std::string_view kernel,
-                                  bool backward, bool causal, DType dtype) {
-  std::vector<AttentionCurve> rows;
+AttentionRows exact(const AttentionTable& table, std::string_view kernel, bool backward, bool causal,
+                    DType dtype) {
+  AttentionRows rows;
   for (const AttentionCurve& row : table.curves) {
-    if (row.kernel == kernel && row.backward == backward && row.causal == causal &&
-        row.dtype == dtype) {
-      rows.push_back(row);
+    if (row.dtype != dtype || row.backward != backward || row.causal != causal ||
+        row.kernel != kernel || rows.size() == AttentionRows::capacity()) {
+      continue;
+    }
+    rows.push_back({row.head_dim, row.rate, row.s0, row.fill, backward, causal});
+    for (std::size_t i = rows.size() - 1; i > 0 && rows[i].head_dim < rows[i - 1].head_dim; --i) {
+      std::swap(rows[i], rows[i - 1]);
     }
   }
-  std::sort(rows.begin(), rows.end(), [](const AttentionCurve& a, const AttentionCurve& b) {
-    return a.head_dim < b.head_dim;
-  });
   return rows;
 }
 
-std::vector<AttentionCurve> other_mask(const AttentionTable& table, std::string_view kernel,
-                                       bool backward, bool causal, DType dtype) {
-  std::vector<AttentionCurve> rows = exact(table, kernel, backward, !causal, dtype);
-  for (AttentionCurve& row : rows) {
+AttentionRows other_mask(const AttentionTable& table, std::string_view kernel, bool backward,
+                         bool causal, DType dtype) {
+  AttentionRows rows = exact(table, kernel, backward, !causal, dtype);
+  for (AttentionRow& row : rows) {
     row.causal = causal;
     row.s0 *= causal ? kCausalS0 : 1.0 / kCausalS0;
   }
   return rows;
 }
 
-std::vector<AttentionCurve> of_kernel(const AttentionTable& table, std::string_view kernel,
-                                      bool backward, bool causal, DType dtype) {
-  std::vector<AttentionCurve> rows = exact(table, kernel, backward, causal, dtype);
+AttentionRows of_kernel(const AttentionTable& table, std::string_view kernel, bool backward,
+                        bool causal, DType dtype) {
+  AttentionRows rows = exact(table, kernel, backward, causal, dtype);
   if (rows.empty()) rows = other_mask(table, kernel, backward, causal, dtype);
   if (!rows.empty() || !backward) return rows;
   rows = of_kernel(table, kernel, false, causal, dtype);
-  for (AttentionCurve& row : rows) {
+  for (AttentionRow& row : rows) {
     row.backward = true;
     row.rate *= kBackwardRate;
   }
@@ -49,16 +52,20 @@ std::vector<AttentionCurve> of_kernel(const AttentionTable& table, std::string_v
 
 }  // namespace
 
-GemmCurve gemm_curve(const PartCalibration& part, DType dtype) {
+const GemmCurve& gemm_curve(const PartCalibration& part, DType dtype) {
+  static const GemmCurve kUnknown;
   for (const DType candidate : {dtype, DType::bf16, DType::fp16}) {
     if (part.gemm_of(candidate).peak_fraction > 0) return part.gemm_of(candidate);
   }
-  return {};
+  return kUnknown;
 }
 
-std::vector<AttentionCurve> attention_curves(const AttentionTable& table, std::string_view kernel,
-                                             bool backward, bool causal, DType dtype) {
-  std::vector<AttentionCurve> rows = of_kernel(table, kernel, backward, causal, dtype);
+AttentionRows attention_curves(const AttentionTable& table, std::string_view kernel, bool backward,
+                               bool causal, DType dtype) {
+  const bool any = std::any_of(table.curves.begin(), table.curves.end(),
+                               [dtype](const AttentionCurve& c) { return c.dtype == dtype; });
+  if (!any) return {};
+  AttentionRows rows = of_kernel(table, kernel, backward, causal, dtype);
   if (rows.empty()) rows = of_kernel(table, table.default_kernel, backward, causal, dtype);
   return rows;
 }

@@ -3,15 +3,27 @@
 #pragma once
 
 #include <string_view>
-#include <vector>
 
+#include "eratos/base/inplace_vector.h"
 #include "eratos/calibration/calibration.h"
 
 namespace eratos::calibration {
 
 // The GEMM curve of `dtype`, else of the nearest format that the part has: fp16 and bf16 stand for
 // one another, then 16 bits for every other format. Default-constructed where there is none.
-GemmCurve gemm_curve(const PartCalibration& part, DType dtype);
+const GemmCurve& gemm_curve(const PartCalibration& part, DType dtype);
+
+// One AttentionCurve without its words: nothing here allocates, so that a search may build a
+// kernel context for every job.
+struct AttentionRow {
+  int head_dim = 128;
+  FlopsPerSecond rate;
+  double s0 = 0;
+  double fill = 0;
+  bool backward = false;
+  bool causal = true;
+};
+using AttentionRows = InplaceVector<AttentionRow, 8>;
 
 // Rows of one kernel, pass and mask in bf16, by rising head dim, at most one a head dim.
 // Falls back, in this order, to: the part's default kernel; the other mask (a causal s0 is
@@ -20,7 +32,8 @@ GemmCurve gemm_curve(const PartCalibration& part, DType dtype);
 // training kernels). Source of 0.87: cuDNN on H100, 542 against 621 TFLOP/s, arXiv 2407.08608.
 // Worked example: a part whose only row is flash2 forward full 372 TFLOP/s, s0 92, hd 128 answers
 // for flash2 backward causal with 324 TFLOP/s, s0 304.
-std::vector<AttentionCurve> attention_curves(const AttentionTable& table, std::string_view kernel,
-                                             bool backward, bool causal, DType dtype);
+// More than 8 head dims: the rest is left out.
+AttentionRows attention_curves(const AttentionTable& table, std::string_view kernel, bool backward,
+                               bool causal, DType dtype);
 
 }  // namespace eratos::calibration

@@ -1,7 +1,6 @@
 #include "eratos/kernel/context.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "eratos/calibration/curves.h"
 
@@ -83,7 +82,7 @@ AttentionRows fold_attention(const hardware::AcceleratorSpec& part,
                              const calibration::AttentionTable& table, std::string_view kernel,
                              bool backward, bool causal, double factor) {
   AttentionRows rows;
-  for (const calibration::AttentionCurve& curve :
+  for (const calibration::AttentionRow& curve :
        calibration::attention_curves(table, kernel, backward, causal, DType::bf16)) {
     if (rows.size() == AttentionRows::capacity() || curve.rate.value <= 0) continue;
     rows.push_back({static_cast<double>(curve.head_dim), 1.0 / (curve.rate.value * factor),
@@ -104,10 +103,12 @@ double attention_factor(const hardware::AcceleratorSpec& part,
   const double reference =
       std::max(part.peak_of(DType::bf16).value, part.peak_of(DType::fp16).value);
   if (dtype == DType::bf16 && part.peak_of(dtype).value > 0) return 1;
-  const auto own = calibration::attention_curves(table, kernel, false, true, dtype);
-  const auto base = calibration::attention_curves(table, kernel, false, true, DType::bf16);
-  if (dtype != DType::bf16 && !own.empty() && !base.empty() && own.front().rate.value > 0) {
-    return base.front().rate / own.front().rate;
+  const auto own = dtype == DType::bf16
+                       ? calibration::AttentionRows{}
+                       : calibration::attention_curves(table, kernel, false, true, dtype);
+  if (!own.empty() && own[0].rate.value > 0) {
+    const auto base = calibration::attention_curves(table, kernel, false, true, DType::bf16);
+    if (!base.empty()) return base[0].rate / own[0].rate;
   }
   const double peak = peak_or_wider(part, dtype);
   return peak > 0 ? std::max(1.0, reference / peak) : 1.0;
@@ -124,7 +125,7 @@ KernelContext make_context(const hardware::AcceleratorSpec& part,
 
   for (std::size_t i = 0; i < context.gemm.size(); ++i) {
     const DType dtype = static_cast<DType>(i);
-    const calibration::GemmCurve curve = calibration::gemm_curve(calibration, dtype);
+    const calibration::GemmCurve& curve = calibration::gemm_curve(calibration, dtype);
     const double factor = training ? curve.in_training * factors.matrix : 1.0;
     context.gemm[i] = fold_gemm(part, dtype, curve, factor);
   }

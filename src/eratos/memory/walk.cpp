@@ -1,7 +1,8 @@
 // Lifetimes of one program's tensors.
+#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 #include "eratos/base/check.h"
 #include "eratos/memory/memory.h"
@@ -13,21 +14,25 @@ namespace {
 constexpr std::size_t kMostTensors = 1024;
 constexpr std::int16_t kNever = -1;
 
+// Left uninitialised: only the entries of the program's own tensors are used.
 struct Lifetimes {
-  std::array<std::int16_t, kMostTensors> last_read{};
-  std::array<bool, kMostTensors> alive{};
+  std::array<double, kMostTensors> bytes;  // rounded up
+  std::array<std::int16_t, kMostTensors> last_read;
+  std::array<bool, kMostTensors> alive;
 };
 
 void find_last_reads(const std::vector<ops::Op>& list, std::size_t tensors, Lifetimes& life) {
-  for (std::size_t i = 0; i < tensors; ++i) life.last_read[i] = kNever;
+  std::fill_n(life.last_read.begin(), tensors, kNever);
   for (std::size_t i = 0; i < list.size(); ++i) {
     for (const ops::TensorId id : list[i].reads) life.last_read[id] = static_cast<std::int16_t>(i);
   }
 }
 
-double rounded(const ops::Tensor& t, double rounding) {
-  const double bytes = t.bytes().value;
-  return rounding > 1 ? std::ceil(bytes / rounding) * rounding : bytes;
+double round_up(double bytes, double rounding) {
+  if (rounding <= 1) return bytes;
+  const double blocks = bytes / rounding;
+  const auto whole = static_cast<double>(static_cast<std::int64_t>(blocks));
+  return (whole < blocks ? whole + 1 : whole) * rounding;
 }
 
 struct Peak {
@@ -37,21 +42,20 @@ struct Peak {
 
 // Runs one list. `keep` says which tensors survive their last read here.
 template <class Keep>
-Peak run(const ops::Program& p, const std::vector<ops::Op>& list, double rounding, double live,
-         Lifetimes& life, Keep keep) {
+Peak run(const std::vector<ops::Op>& list, double live, Lifetimes& life, Keep keep) {
   Peak peak{live, ops::Module::residual};
   for (std::size_t i = 0; i < list.size(); ++i) {
     const ops::Op& op = list[i];
     for (const ops::TensorId id : op.writes) {
       if (life.alive[id]) continue;
       life.alive[id] = true;
-      live += rounded(p.tensors[id], rounding);
+      live += life.bytes[id];
     }
     if (live > peak.bytes) peak = {live, op.module};
     const auto release = [&](ops::TensorId id) {
       if (!life.alive[id] || keep(id) || life.last_read[id] > static_cast<std::int16_t>(i)) return;
       life.alive[id] = false;
-      live -= rounded(p.tensors[id], rounding);
+      live -= life.bytes[id];
     };
     for (const ops::TensorId id : op.reads) release(id);
     for (const ops::TensorId id : op.writes) release(id);
@@ -85,41 +89,43 @@ void walk(const ops::Program& p, Bytes rounding, ProgramMemory& out) {
   out.name = p.name;
   count_parameters(p, out);
   Lifetimes life;
+  double saved = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const ops::Tensor& t = p.tensors[i];
+    life.bytes[i] = round_up(t.bytes().value, rounding.value);
+    life.alive[i] = false;
+    if (t.saved) saved += life.bytes[i];
+  }
 
   // Forward: the input is there; kept tensors and the output stay.
   find_last_reads(p.forward, count, life);
-  for (std::size_t i = 0; i < count; ++i) life.alive[i] = false;
   double live = 0;
   if (p.input != ops::kNoTensor) {
     life.alive[p.input] = true;
-    live += rounded(p.tensors[p.input], rounding.value);
+    live += life.bytes[p.input];
   }
-  const Peak forward = run(p, p.forward, rounding.value, live, life, [&](ops::TensorId id) {
+  const Peak forward = run(p.forward, live, life, [&](ops::TensorId id) {
     return p.tensors[id].saved || id == p.output;
   });
 
-  // Backward: everything kept is there, and so is the gradient that comes in.
+  // Backward: everything kept is there, and so is the gradient that comes in: what backward reads
+  // and nothing writes.
   find_last_reads(p.backward, count, life);
-  double saved = 0;
-  live = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    life.alive[i] = p.tensors[i].saved;
-    if (p.tensors[i].saved) saved += rounded(p.tensors[i], rounding.value);
-  }
   live = saved;
-  std::array<bool, kMostTensors> written{};
+  std::array<bool, kMostTensors> made;
+  std::fill_n(made.begin(), count, false);
   for (const auto* list : {&p.forward, &p.backward}) {
     for (const ops::Op& op : *list) {
-      for (const ops::TensorId id : op.writes) written[id] = true;
+      for (const ops::TensorId id : op.writes) made[id] = true;
     }
   }
   for (std::size_t i = 0; i < count; ++i) {
-    if (life.last_read[i] == kNever || life.alive[i] || written[i] || i == p.input) continue;
+    life.alive[i] = p.tensors[i].saved;
+    if (life.last_read[i] == kNever || life.alive[i] || made[i] || i == p.input) continue;
     life.alive[i] = true;
-    live += rounded(p.tensors[i], rounding.value);
+    live += life.bytes[i];
   }
-  const Peak backward =
-      run(p, p.backward, rounding.value, live, life, [](ops::TensorId) { return false; });
+  const Peak backward = run(p.backward, live, life, [](ops::TensorId) { return false; });
 
   out.saved = Bytes{saved};
   out.forward_peak = Bytes{forward.bytes};

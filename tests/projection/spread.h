@@ -1,0 +1,106 @@
+// Legal jobs drawn at random over the whole catalogue, the same ones for the same seed: what the
+// properties of room projection are tried on, and what bench/screen_bench.cpp screens.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "eratos/base/rng.h"
+#include "eratos/calibration/calibration.h"
+#include "eratos/framework/profile.h"
+#include "eratos/hardware/cluster.h"
+#include "eratos/job/job.h"
+#include "eratos/model/architecture.h"
+#include "eratos/parallel/parallel.h"
+#include "eratos/reader/catalogue.h"
+
+namespace eratos::projection {
+
+struct DrawnJob {
+  job::JobSpec spec;
+  std::size_t part = 0;  // index into Spread::calibrations
+};
+
+class Spread {
+ public:
+  explicit Spread(std::uint64_t seed) : rng_(seed) {
+    for (const std::string& name : reader::names_of(reader::Kind::models)) {
+      models_.push_back(*reader::load_model(name));
+    }
+    for (const std::string& name : reader::names_of(reader::Kind::frameworks)) {
+      frameworks_.push_back(*reader::load_framework(name));
+    }
+    for (const char* part : {"h100-sxm", "mi355x", "a100-80g", "gb200"}) {
+      parts_.emplace_back(part);
+      calibrations.push_back(*reader::load_calibration(part));
+    }
+  }
+
+  std::vector<calibration::Calibration> calibrations;
+
+  const std::vector<model::Architecture>& models() const { return models_; }
+  Rng& rng() { return rng_; }
+
+  // The next legal job; `checked` is its.
+  DrawnJob next(job::CheckedJob& checked) {
+    for (;;) {
+      DrawnJob drawn = draw();
+      if (job::check(drawn.spec, checked).empty()) return drawn;
+    }
+  }
+
+ private:
+  int pick(std::initializer_list<int> of) { return *(of.begin() + rng_.below(of.size())); }
+  bool chance(double p) { return rng_.uniform() < p; }
+
+  DrawnJob draw() {
+    DrawnJob d;
+    d.part = rng_.below(parts_.size());
+    job::JobSpec& s = d.spec;
+    s.model = models_[rng_.below(models_.size())];
+    s.framework = frameworks_[rng_.below(frameworks_.size())];
+    s.cluster = *reader::load_cluster(parts_[d.part] + "-" + std::to_string(pick({1, 2, 8, 16, 64, 128})) + "x8");
+    auto& p = s.parallel;
+    p.tp = pick({1, 1, 2, 4, 8});
+    p.pp = pick({1, 1, 2, 4, 8, 16});
+    p.vpp = p.pp > 1 && chance(0.4) ? pick({2, 3, 4, 5}) : 1;
+    p.cp = pick({1, 1, 1, 2, 4});
+    p.cp_kind = static_cast<parallel::CpKind>(rng_.below(3));
+    p.sequence_parallel = p.tp > 1 && (model::is_moe(s.model) || chance(0.8));
+    if (model::is_moe(s.model)) {
+      p.ep = pick({1, 2, 4, 8, 16});
+      p.etp = chance(0.15) ? p.tp : 1;
+    }
+    p.sharding = static_cast<parallel::Sharding>(rng_.below(5));
+    if (p.sharding == parallel::Sharding::hsdp) p.hsdp_group = pick({2, 4, 8, 16});
+    s.batch.micro = pick({1, 1, 2, 4});
+    s.batch.sequence = pick({2048, 4096, 8192});
+    const int dense = p.tp * p.cp * p.pp;
+    const int dp = s.cluster.gpus() % dense == 0 ? s.cluster.gpus() / dense : 1;
+    s.batch.global = s.batch.micro * dp * pick({1, 2, 4, 8, 16, 32, 128});
+    s.precision = chance(0.2) ? job::Recipe::fp8_current : job::Recipe::bf16;
+    s.recompute.granularity = static_cast<job::Granularity>(rng_.below(3));
+    if (s.recompute.granularity == job::Granularity::full && chance(0.5)) {
+      s.recompute.method = job::RecomputeMethod::block;
+      s.recompute.layers = pick({1, 2, 4});
+    }
+    s.loss_fused = s.framework.loss.fused_by_default;
+    s.overlap.tp = chance(0.5);
+    s.overlap.moe_a2a = chance(0.3);
+    if (chance(0.1)) s.attention = layer::AttentionKernel::unfused;
+    if (chance(0.1)) s.hidden_dropout = 0.1;
+    if (p.pp > 1 && p.vpp == 1 && chance(0.1)) s.schedule.algorithm = "gpipe";
+    return d;
+  }
+
+  Rng rng_;
+  std::vector<model::Architecture> models_;
+  std::vector<framework::FrameworkProfile> frameworks_;
+  std::vector<std::string> parts_;
+};
+
+}  // namespace eratos::projection

@@ -46,6 +46,15 @@ void check_positive(const JobSpec& s, Diagnostics& faults) {
   if (s.cluster.gpus() < 1) {
     reject(faults, "cluster", "the cluster has no accelerators", "name one, e.g. h100-sxm-16x8");
   }
+  for (const hardware::NetworkLevel& level : s.cluster.levels) {
+    // Some parts' makers publish nothing beyond the pod.
+    if (!(level.bandwidth.value > 0)) {
+      reject(faults, "cluster",
+             "the network that joins the " + number(level.gpus) + " accelerators of " +
+                 s.cluster.name + " has no known bandwidth",
+             "use at most one scale-up domain, or a cluster file that gives the network's bandwidth");
+    }
+  }
 }
 
 void check_degrees(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {

@@ -67,16 +67,15 @@ TensorId mla_forward(const MlaSpec& spec, Builder& b, TensorId x, MlaState& s) {
   const TensorId q_raw = linear_forward(q_up(spec), b, q_input, s.q_up);
 
   const TensorId joint = linear_forward(kv_down(spec), b, x, s.kv_down);
-  TensorId rope_part = b.tensor("key_rotary_part", shard * spec.qk_rope_head_dim, Module::mla_down);
-  b.slice(Module::mla_down, joint, {rope_part});
+  // The rotary part is a view of the joint projection, gathered for every head under SP.
+  const double rope = c.tokens() * spec.qk_rope_head_dim;
+  TensorId rope_part = joint;
   if (c.sequence_parallel) {
-    const TensorId all = b.tensor("key_rotary_gathered", c.tokens() * spec.qk_rope_head_dim,
-                                  Module::mla_down);
-    b.collective(Pass::forward, Module::mla_down, CollectiveKind::all_gather, Axis::tp,
-                 c.tokens() * spec.qk_rope_head_dim, c.activation, {rope_part}, {all});
-    rope_part = all;
+    rope_part = b.tensor("key_rotary_gathered", rope, Module::mla_down);
+    b.collective(Pass::forward, Module::mla_down, CollectiveKind::all_gather, Axis::tp, rope,
+                 c.activation, {joint}, {rope_part});
   }
-  // The latent is a view of the joint projection, which stays whole for the norm's backward.
+  // So is the latent: the whole stays for the norm's backward.
   s.kv_norm = norm_forward(kLatentNorm, b, joint, shard, spec.kv_lora_rank, Module::mla_up);
   const TensorId kv_raw = linear_forward(kv_up(spec), b, s.kv_norm.output, s.kv_up);
 
@@ -86,7 +85,8 @@ TensorId mla_forward(const MlaSpec& spec, Builder& b, TensorId x, MlaState& s) {
   const TensorId q = b.tensor("query", c.tokens() * size.heads * size.head_dim, m);
   const TensorId k = b.tensor("key", c.tokens() * size.heads * size.head_dim, m);
   b.elementwise(Pass::forward, m, ElementwiseClass::streaming, {q_raw}, {q});
-  b.elementwise(Pass::forward, m, ElementwiseClass::streaming, {kv_raw, rope_part}, {k});
+  b.elementwise(Pass::forward, m, ElementwiseClass::streaming, {kv_raw, rope_part}, {k},
+                bytes_of(rope - b.elements(rope_part), c.activation));
   // Values are a view of the up projection's output.
   s.core = core_forward(b, size, q, k, kv_raw);
   return linear_forward(out_linear(spec), b, s.core.context, s.out);

@@ -1,0 +1,140 @@
+// Hand-worked: which layers stand on which virtual stage.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "eratos/job/job.h"
+#include "judges/jobs.h"
+
+namespace eratos::judges {
+namespace {
+
+std::vector<int> layers_of(const job::JobSpec& spec) {
+  job::CheckedJob out;
+  const Diagnostics faults = job::check(spec, out);
+  EXPECT_TRUE(faults.empty()) << text_of(faults);
+  std::vector<int> layers;
+  int next = 0;
+  for (const job::VirtualStage& s : out.stages) {
+    EXPECT_EQ(s.first_layer, next);
+    next += s.layers;
+    layers.push_back(s.layers);
+  }
+  if (!out.stages.empty()) {
+    EXPECT_TRUE(out.stages[0].embedding);
+    EXPECT_TRUE(out.stages.back().output);
+  }
+  return layers;
+}
+
+std::string field_of(const job::JobSpec& spec) {
+  job::CheckedJob out;
+  const Diagnostics faults = job::check(spec, out);
+  return faults.size() == 1 ? faults[0].field : text_of(faults);
+}
+
+using Layers = std::vector<int>;
+
+job::JobSpec pipeline(int layers, int pp, int vpp = 1) {
+  Sizes n{layers, 512, 8, 8, 64, 1024, 32000};
+  job::JobSpec spec = job_of(llama(n), pp, {1, 4 * pp, 1024});
+  spec.parallel.pp = pp;
+  spec.parallel.vpp = vpp;
+  return spec;
+}
+
+TEST(Placement, EvenStages) {
+  EXPECT_EQ(layers_of(pipeline(56, 4)), (Layers{14, 14, 14, 14}));
+  EXPECT_EQ(layers_of(pipeline(8, 2, 2)), (Layers{2, 2, 2, 2}));
+  EXPECT_EQ(field_of(pipeline(61, 4)), "parallel.pp");
+  EXPECT_EQ(field_of(pipeline(12, 4, 2)), "parallel.vpp");
+}
+
+// Llama 3.1 405B counts its embedding and loss as layers: 126 + 2 = 128 slots.
+TEST(Placement, EmbeddingAndLossCountAsLayers) {
+  job::JobSpec spec = pipeline(126, 8, 2);
+  spec.layout.embedding_counts = true;
+  spec.layout.output_counts = true;
+  Layers wanted(16, 8);
+  wanted.front() = wanted.back() = 7;
+  EXPECT_EQ(layers_of(spec), wanted);
+}
+
+// Megatron divides each rank's layers into its chunks: 10 on the first, 6 on the last.
+TEST(Placement, UnevenEnds) {
+  job::JobSpec spec = pipeline(32, 4, 2);
+  spec.layout.first_stage_layers = 10;
+  spec.layout.last_stage_layers = 6;
+  EXPECT_EQ(layers_of(spec), (Layers{5, 4, 4, 3, 5, 4, 4, 3}));
+  spec.layout.first_stage_layers = 9;
+  EXPECT_EQ(field_of(spec), "parallel.layout");
+  spec.parallel.vpp = 1;
+  spec.layout.first_stage_layers = 5;
+  spec.layout.last_stage_layers = 0;
+  EXPECT_EQ(layers_of(spec), (Layers{5, 9, 9, 9}));
+  spec.layout.first_stage_layers = 33;
+  EXPECT_EQ(field_of(spec), "parallel.layout");
+}
+
+TEST(Placement, ExplicitLayouts) {
+  job::JobSpec spec = pipeline(7, 2, 2);
+  spec.layout.stages = {{1, 0, true, false}, {3, 0, false, false}, {3, 0, false, false},
+                        {0, 0, false, true}};
+  EXPECT_EQ(layers_of(spec), (Layers{1, 3, 3, 0}));
+  spec.layout.stages[3].layers = 1;
+  EXPECT_EQ(field_of(spec), "parallel.layout");
+  spec.layout.stages.pop_back();
+  EXPECT_EQ(field_of(spec), "parallel.layout");
+}
+
+TEST(Placement, PredictionModulesStandWhereTheLayoutSays) {
+  job::JobSpec spec = pipeline(4, 2);
+  spec.model.mtp_layers = 1;
+  job::CheckedJob out;
+  ASSERT_TRUE(job::check(spec, out).empty());
+  EXPECT_EQ(out.stages[1].mtp, 1);  // with the output, unless said otherwise
+  spec.layout.stages = {{2, 1, true, false}, {2, 0, false, true}};
+  ASSERT_TRUE(job::check(spec, out).empty());
+  EXPECT_EQ(out.stages[0].mtp, 1);
+  EXPECT_EQ(out.stages[1].mtp, 0);
+  spec.mtp = false;
+  ASSERT_TRUE(job::check(spec, out).empty());
+  EXPECT_EQ(out.stages[0].mtp, 0);
+}
+
+TEST(Placement, TooManyVirtualStages) {
+  job::JobSpec spec = pipeline(2048, 2, 1024);
+  EXPECT_EQ(field_of(spec), "parallel.pp");
+}
+
+// nanotron deals blocks in order and closes a stage once the cost so far passes its share: a layer
+// costs 4 h^2 + 3 h f, the output layer V h. Layers on the first stage for p = 2, 4, 8, 16, 32 as
+// its published runs must have had them.
+TEST(Placement, ByCost) {
+  const struct {
+    double hidden, ffn, vocab;
+    int layers;
+    Layers first;
+  } models[] = {{2048, 8192, 131072, 16, {11, 6, 3, 2, 1}},
+                {3072, 8192, 131072, 28, {16, 8, 4, 2, 1}},
+                {4096, 14336, 131072, 32, {18, 9, 5, 3, 2}},
+                {8192, 28672, 131072, 80, {41, 21, 11, 6, 3}}};
+  for (const auto& m : models) {
+    for (std::size_t i = 0; i < m.first.size(); ++i) {
+      const int pp = 2 << i;
+      const int heads = static_cast<int>(m.hidden / 128);
+      job::JobSpec spec =
+          job_of(llama({m.layers, m.hidden, heads, heads, 128, m.ffn, m.vocab}), pp, {1, pp, 1024});
+      spec.parallel.pp = pp;
+      spec.framework.pipeline_split = framework::PipelineSplit::cost;
+      const Layers layers = layers_of(spec);
+      EXPECT_EQ(layers.front(), m.first[i]) << m.hidden << " pp " << pp;
+      int sum = 0;
+      for (const int n : layers) sum += n;
+      EXPECT_EQ(sum, m.layers);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace eratos::judges

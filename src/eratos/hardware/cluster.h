@@ -38,7 +38,7 @@ struct ClusterSpec {
 
 // PART-NxM from the part alone: the scale-up level, then the NIC level when N*M exceeds it.
 // A scale-up domain never exceeds the cluster; where it is larger than a node (NVL72) it spans
-// nodes. Source of the rule: command-line page, "PART-NxM".
+// nodes. The rule for users: docs/USING.md.
 ClusterSpec derive_cluster(const AcceleratorSpec& part, int nodes, int gpus_per_node);
 
 }  // namespace eratos::hardware

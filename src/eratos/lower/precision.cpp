@@ -24,7 +24,7 @@ bool runs_narrow(const ops::Op& op) {
 
 // Cast of one operand: read 2 B, write 1 B, and 1 B more for the transposed copy that the weight
 // gradient reads. Delayed scaling knows its scale; current scaling reads the tensor once before.
-// Source: hardware notes, section 2.3 (3 B an element, 4 B with the transposed copy).
+// Source: NVIDIA/TransformerEngine common/transpose/cast_transpose (one read, both copies written).
 Bytes cast_traffic(double elements, job::Recipe recipe) {
   const double bytes = recipe == job::Recipe::fp8_current ? 6.0 : 4.0;
   return Bytes{elements * bytes};

@@ -44,7 +44,8 @@ LayerWork work_of(const layer::BlockSpec& block) {
 // 6 FLOPs per weight a token meets (input embedding not counted, output layer counted), and per
 // layer 3 * 2 * s * width for attention, halved when the causal mask is counted.
 // Source: arXiv 2204.02311 appendix B (full attention), arXiv 2104.04473 section 5.1 (the same
-// products without recompute); the causal half: truth notes of the Megatron-Bridge summary.
+// products without recompute); the causal half: NVIDIA-NeMo/Megatron-Bridge, whose
+// FLOP count halves attention since release 25.09.
 double model_flops_per_token(const model::Architecture& a, double sequence, FlopConvention c,
                              double vocab) {
   const double share = c == FlopConvention::causal ? 0.5 : 1.0;

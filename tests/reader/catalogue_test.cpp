@@ -179,10 +179,10 @@ TEST(Clusters, TreeRoundTrip) {
 }
 
 TEST(Clusters, LevelsMustNest) {
-  const auto bad = decode_cluster(yaml(
-      "name: odd\naccelerator: h100-sxm\nnodes: 3\nsource: test\nlevels:\n"
-      "  - {kind: nvlink, gpus: 8, bandwidth_bytes_per_s: 4.5e+11, latency_s: 1.0e-6}\n"
-      "  - {kind: roce, gpus: 12, bandwidth_bytes_per_s: 1.0e+10, latency_s: 1.0e-6}\n"));
+  const auto bad = decode_cluster(
+      yaml("name: odd\naccelerator: h100-sxm\nnodes: 3\nsource: test\nlevels:\n"
+           "  - {kind: nvlink, gpus: 8, bandwidth_bytes_per_s: 4.5e+11, latency_s: 1.0e-6}\n"
+           "  - {kind: roce, gpus: 12, bandwidth_bytes_per_s: 1.0e+10, latency_s: 1.0e-6}\n"));
   ASSERT_FALSE(bad.has_value());
   EXPECT_NE(text_of(bad.error()).find("whole domains of 8"), std::string::npos);
 }
@@ -248,7 +248,8 @@ TEST(Models, AllFaultsAtOnce) {
   const auto bad = decode_model(yaml("layers: many\nhiden: 64\nheads: 4\nvocab: 100\nffn: 10\n"));
   ASSERT_FALSE(bad.has_value());
   const std::string text = text_of(bad.error());
-  EXPECT_NE(text.find("job.yaml:1:9: error: `layers` must be an integer"), std::string::npos) << text;
+  EXPECT_NE(text.find("job.yaml:1:9: error: `layers` must be an integer"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("job.yaml:2:1: error: unknown key `hiden`; did you mean `hidden`?"),
             std::string::npos)
       << text;

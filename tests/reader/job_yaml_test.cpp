@@ -71,22 +71,28 @@ TEST(JobYaml, WrittenJobReadsBack) {
       kMixtral,
       kSmall,
       std::string(kSmall) + "parallel: {pp: 2, layout: \"Et*8|t*8|t*8|t*8,L\"}\n",
-      std::string(kSmall) + "parallel: {pp: 4, first_stage_layers: 5, embedding_counts: true, "
-                            "order: tp-cp-dp-ep-pp, cp: 2, cp_kind: all_gather}\n",
+      std::string(kSmall) +
+          "parallel: {pp: 4, first_stage_layers: 5, embedding_counts: true, "
+          "order: tp-cp-dp-ep-pp, cp: 2, cp_kind: all_gather}\n",
       std::string(kSmall) + "sharding: {stage: hsdp, group: 8}\ncluster: gcp-a3-4x8\n",
-      std::string(kSmall) + "recompute: {granularity: selective, modules: [core_attention, norm]}\n",
-      std::string(kSmall) + "recompute: {granularity: full, method: block, layers: 3, "
-                            "layer_ids: [0, 5]}\n",
-      std::string(kSmall) + "precision: {recipe: fp8-current, gradient_reduce: bf16}\n"
-                            "optimizer: {main_gradient: bf16, exp_avg: bf16, exp_avg_sq: fp8, "
-                            "precision_aware: true}\n",
-      std::string(kSmall) + "framework: {profile: megatron, fusions: {permute: true}, "
-                            "vocab_divisible_by: 64}\n",
-      std::string(kSmall) + "moe: {dispatcher: deepep, capacity_factor: 1.25}\n"
-                            "dropout: {hidden: 0.1, attention: 0.1}\ngraphs: {share: 0.5}\n"
-                            "mtp: {train: false}\nloss: {fused: false}\n"
-                            "attention: {implementation: unfused}\nschedule: {group_size: 4}\n"
-                            "overlap: {grad_reduce: false, tp: true, moe_a2a: true, p2p: false}\n",
+      std::string(kSmall) +
+          "recompute: {granularity: selective, modules: [core_attention, norm]}\n",
+      std::string(kSmall) +
+          "recompute: {granularity: full, method: block, layers: 3, "
+          "layer_ids: [0, 5]}\n",
+      std::string(kSmall) +
+          "precision: {recipe: fp8-current, gradient_reduce: bf16}\n"
+          "optimizer: {main_gradient: bf16, exp_avg: bf16, exp_avg_sq: fp8, "
+          "precision_aware: true}\n",
+      std::string(kSmall) +
+          "framework: {profile: megatron, fusions: {permute: true}, "
+          "vocab_divisible_by: 64}\n",
+      std::string(kSmall) +
+          "moe: {dispatcher: deepep, capacity_factor: 1.25}\n"
+          "dropout: {hidden: 0.1, attention: 0.1}\ngraphs: {share: 0.5}\n"
+          "mtp: {train: false}\nloss: {fused: false}\n"
+          "attention: {implementation: unfused}\nschedule: {group_size: 4}\n"
+          "overlap: {grad_reduce: false, tp: true, moe_a2a: true, p2p: false}\n",
   };
   for (const std::string& text : all) {
     const job::JobSpec job = good(decode_job(yaml(text)), text);
@@ -118,12 +124,12 @@ TEST(JobYaml, ChangedModelIsWrittenOut) {
 }
 
 TEST(JobYaml, AllFaultsAtOnceWithPlaces) {
-  const std::string bad = faults_of(decode_job(yaml(
-      "model: llama3.1-8\n"
-      "batch: {global: many, sequnce: 8192}\n"
-      "parallel: {tp: 2, ppp: 4}\n"
-      "precision: {recipe: fp9}\n"
-      "colour: red\n")));
+  const std::string bad =
+      faults_of(decode_job(yaml("model: llama3.1-8\n"
+                                "batch: {global: many, sequnce: 8192}\n"
+                                "parallel: {tp: 2, ppp: 4}\n"
+                                "precision: {recipe: fp9}\n"
+                                "colour: red\n")));
   EXPECT_NE(bad.find("job.yaml:1:8: error: unknown model `llama3.1-8`; did you mean "
                      "`llama3.1-8b`?"),
             std::string::npos)
@@ -161,10 +167,10 @@ TEST(JobYaml, EmptyOrNoMapping) {
 
 TEST(JobYaml, OrderHasEveryAxisOnce) {
   for (const char* order : {"tp-cp-ep-dp", "tp-tp-ep-dp-pp", "tp-cp-ep-dp-xx", "tp,cp,ep,dp,pp"}) {
-    EXPECT_NE(faults_of(decode_job(yaml(std::string(kSmall) + "parallel: {order: \"" + order +
-                                        "\"}\n")))
-                  .find("once each"),
-              std::string::npos)
+    EXPECT_NE(
+        faults_of(decode_job(yaml(std::string(kSmall) + "parallel: {order: \"" + order + "\"}\n")))
+            .find("once each"),
+        std::string::npos)
         << order;
   }
 }
@@ -281,8 +287,8 @@ TEST(Layout, GroupsMtpAndBlanks) {
 }
 
 TEST(Layout, BadStrings) {
-  for (const char* text : {"Ex|L", "E(t|L", "Et*0|L", "Et*|L", "Et)|L", "E|L", "(((t*1000)*1000)*9)",
-                           ""}) {
+  for (const char* text :
+       {"Ex|L", "E(t|L", "Et*0|L", "Et*|L", "Et)|L", "E|L", "(((t*1000)*1000)*9)", ""}) {
     EXPECT_FALSE(parse_layout(text).has_value()) << text;
   }
   EXPECT_NE(faults_of(parse_layout("Ex|L")).find("unknown letter `x` at character 2"),
@@ -300,8 +306,8 @@ TEST(ListExpression, ReadsWhatMegatronEvaluates) {
 }
 
 TEST(ListExpression, EvaluatesNothingElse) {
-  for (const char* text : {"__import__('os')", "[1]*", "[1]*1000000*1000000", "[0]+", "[1", "3",
-                           "[1]-[0]", ""}) {
+  for (const char* text :
+       {"__import__('os')", "[1]*", "[1]*1000000*1000000", "[0]+", "[1", "3", "[1]-[0]", ""}) {
     EXPECT_FALSE(parse_list_expression(text, "f").has_value()) << text;
   }
 }

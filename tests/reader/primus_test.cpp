@@ -51,7 +51,8 @@ class Checkout : public ::testing::Test {
     return path.string();
   }
   // An experiment with these lines among the overrides.
-  std::string experiment(const std::string& overrides, const std::string& model = "llama3.1_8B") const {
+  std::string experiment(const std::string& overrides,
+                         const std::string& model = "llama3.1_8B") const {
     std::string lines;
     std::string line;
     for (const char c : overrides) {
@@ -64,7 +65,8 @@ class Checkout : public ::testing::Test {
     return write("examples/exp.yaml",
                  "work_group: a\nuser_name: b\nexp_name: test\nworkspace: ./output\n"
                  "modules:\n  pre_trainer:\n    framework: megatron\n    config: pre_trainer.yaml\n"
-                 "    model: " + model + ".yaml\n    overrides:\n      seq_length: 4096\n" + lines);
+                 "    model: " +
+                     model + ".yaml\n    overrides:\n      seq_length: 4096\n" + lines);
   }
   std::string bad(const std::string& overrides, const std::string& model = "llama3.1_8B") const {
     return faults_of(read_job(experiment(overrides, model), Environment{}));
@@ -150,8 +152,8 @@ TEST(PrimusJob, MixtralWithTwoChunksIsLegal) {
   ReadOptions options;
   options.cluster = "mi355x-8x8";
   options.sets = {"parallel.vpp=2", "batch.global=1024"};
-  const JobRead out = good(
-      read_job(kExperiments + "MI355X/mixtral_8x22B_v0.1-BF16-pretrain.yaml", options));
+  const JobRead out =
+      good(read_job(kExperiments + "MI355X/mixtral_8x22B_v0.1-BF16-pretrain.yaml", options));
   EXPECT_EQ(out.job.parallel.vpp, 2);
   job::CheckedJob checked;
   EXPECT_EQ(text_of(job::check(out.job, checked)), "");
@@ -275,9 +277,9 @@ TEST(Environment, Substitution) {
 }
 
 TEST_F(Checkout, UnsetVariablesThatMatterAreListedTogether) {
-  const std::string all = bad(
-      "tensor_model_parallel_size: ${TP}\nmicro_batch_size: ${MBS}\n"
-      "train_data_path: ${DATA}\n");
+  const std::string all =
+      bad("tensor_model_parallel_size: ${TP}\nmicro_batch_size: ${MBS}\n"
+          "train_data_path: ${DATA}\n");
   EXPECT_NE(all.find("environment variable `TP` is not set; `tensor_model_parallel_size` needs it"),
             std::string::npos)
       << all;
@@ -316,11 +318,11 @@ TEST_F(Checkout, PresetsStayInsideTheirFolder) {
 TEST_F(Checkout, ExtendsMergesInOrderAndItselfLast) {
   write("examples/a.yaml", "m: {x: 1, y: 1, list: [1, 2]}\n");
   write("examples/b.yaml", "m: {y: 2, z: 2}\n");
-  const std::string path = write(
-      "examples/c.yaml",
-      "extends: [a.yaml, b.yaml]\nwork_group: a\nuser_name: b\nexp_name: c\nworkspace: d\n"
-      "m: {z: null, list: [3]}\nmodules:\n  pre_trainer:\n    framework: megatron\n"
-      "    num_layers: 4\n");
+  const std::string path =
+      write("examples/c.yaml",
+            "extends: [a.yaml, b.yaml]\nwork_group: a\nuser_name: b\nexp_name: c\nworkspace: d\n"
+            "m: {z: null, list: [3]}\nmodules:\n  pre_trainer:\n    framework: megatron\n"
+            "    num_layers: 4\n");
   const PrimusConfig config = [&] {
     const text::Node root = good(text::parse_yaml_file(path));
     // Without presets the module is flat, so that only `extends` is looked at.
@@ -374,8 +376,8 @@ TEST_F(Checkout, UnknownKeyIsSuggested) {
 }
 
 TEST_F(Checkout, NewKeyIsAWarning) {
-  const JobRead out = good(read_job(experiment("new_flag_of_tomorrow: 1\nHSA_X: 1\n"),
-                                    Environment{}));
+  const JobRead out =
+      good(read_job(experiment("new_flag_of_tomorrow: 1\nHSA_X: 1\n"), Environment{}));
   ASSERT_EQ(out.report.warnings.size(), 1u);
   EXPECT_EQ(out.report.warnings[0].code, "unknown-key");
 }
@@ -395,8 +397,7 @@ TEST_F(Checkout, FullRecomputeNeedsAMethod) {
   EXPECT_NE(bad("recompute_granularity: full\nrecompute_method: block\n")
                 .find("without `recompute_num_layers`"),
             std::string::npos);
-  EXPECT_NE(bad("recompute_granularity: all\n").find("it is full or selective"),
-            std::string::npos);
+  EXPECT_NE(bad("recompute_granularity: all\n").find("it is full or selective"), std::string::npos);
 }
 
 TEST_F(Checkout, SelectiveRecompute) {
@@ -464,8 +465,9 @@ TEST_F(Checkout, GradientFormats) {
 }
 
 TEST_F(Checkout, UnknownVocabularyIsAskedFor) {
-  const std::string path = experiment("tokenizer_type: HuggingFaceTokenizer\n"
-                                      "tokenizer_model: somebody/new-tokenizer\n");
+  const std::string path = experiment(
+      "tokenizer_type: HuggingFaceTokenizer\n"
+      "tokenizer_model: somebody/new-tokenizer\n");
   ReadOptions options;
   const std::string all = faults_of(read_job(path, options));
   EXPECT_NE(all.find("exp.yaml:13:24: error: the vocabulary is not known"), std::string::npos)
@@ -490,10 +492,10 @@ TEST_F(Checkout, WrongKindsHavePlaces) {
 }
 
 TEST_F(Checkout, OtherFrameworksAreNamed) {
-  const std::string path = write(
-      "examples/exp.yaml",
-      "work_group: a\nuser_name: b\nexp_name: test\nworkspace: ./output\n"
-      "modules:\n  pre_trainer:\n    framework: torchtitan\n    model: x\n");
+  const std::string path =
+      write("examples/exp.yaml",
+            "work_group: a\nuser_name: b\nexp_name: test\nworkspace: ./output\n"
+            "modules:\n  pre_trainer:\n    framework: torchtitan\n    model: x\n");
   EXPECT_NE(faults_of(read_job(path, Environment{})).find("`torchtitan` are not read yet"),
             std::string::npos);
 }

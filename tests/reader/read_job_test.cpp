@@ -182,8 +182,7 @@ TEST(HuggingFace, Gpt2) {
 
 TEST(HuggingFace, BadConfigs) {
   const auto bad = [](const std::string& json) {
-    return faults_of(
-        read_huggingface(good(text::parse_json(json, "config.json")), "config.json"));
+    return faults_of(read_huggingface(good(text::parse_json(json, "config.json")), "config.json"));
   };
   EXPECT_NE(bad(R"({"model_type": "lama", "hidden_size": 1})").find("did you mean `llama`?"),
             std::string::npos);

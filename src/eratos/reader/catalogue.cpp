@@ -32,7 +32,8 @@ std::string_view top_level(const DataFile& file, std::string_view key) {
     if (line.size() > key.size() && line[key.size()] == ':' && line.substr(0, key.size()) == key) {
       std::string_view value = line.substr(key.size() + 1);
       while (!value.empty() && value.front() == ' ') value.remove_prefix(1);
-      while (!value.empty() && (value.back() == ' ' || value.back() == '\r')) value.remove_suffix(1);
+      while (!value.empty() && (value.back() == ' ' || value.back() == '\r'))
+        value.remove_suffix(1);
       if (value.size() >= 2 && value.front() == '"') value = value.substr(1, value.size() - 2);
       return value;
     }
@@ -230,8 +231,8 @@ const DataFile* find_file(Kind kind, std::string_view name) {
 Result<text::Node> load_tree(Kind kind, std::string_view name) {
   const DataFile* file = find_file(kind, name);
   if (file == nullptr) return fault(unknown_name(kind, name));
-  return text::parse_yaml(file->text, "data/" + std::string(file->folder) + "/" +
-                                          std::string(file->name) + ".yaml");
+  return text::parse_yaml(
+      file->text, "data/" + std::string(file->folder) + "/" + std::string(file->name) + ".yaml");
 }
 
 Result<hardware::AcceleratorSpec> load_accelerator(std::string_view name) {
@@ -246,10 +247,10 @@ Result<hardware::ClusterSpec> load_cluster(std::string_view name) {
   int gpus = 0;
   split_size(name, part, nodes, gpus);
   if (part.size() != name.size() && (nodes < 1 || gpus < 1)) {
-    return fault({.message = "`" + std::string(name) + "` has no accelerators",
-                  .cure = "write PART-NxM with N and M at least 1, such as `" + std::string(part) +
-                          "-8x8`",
-                  .field = "cluster"});
+    return fault(
+        {.message = "`" + std::string(name) + "` has no accelerators",
+         .cure = "write PART-NxM with N and M at least 1, such as `" + std::string(part) + "-8x8`",
+         .field = "cluster"});
   }
   if (find_file(Kind::clusters, part) != nullptr) {
     auto tree = load_tree(Kind::clusters, part);
@@ -289,8 +290,8 @@ Result<hardware::ClusterSpec> with_nodes(const hardware::ClusterSpec& cluster, i
   int old_nodes = 0;
   int old_gpus = 0;
   split_size(cluster.name, part, old_nodes, old_gpus);
-  const std::string wanted = std::string(part) + "-" + std::to_string(nodes) + "x" +
-                             std::to_string(cluster.gpus_per_node);
+  const std::string wanted =
+      std::string(part) + "-" + std::to_string(nodes) + "x" + std::to_string(cluster.gpus_per_node);
   if (find_file(Kind::clusters, part) != nullptr ||
       find_file(Kind::accelerators, part) != nullptr) {
     return load_cluster(wanted);

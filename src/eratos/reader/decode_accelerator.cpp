@@ -30,7 +30,8 @@ Result<hardware::AcceleratorSpec> decode_accelerator(const text::Node& root) {
   top.read("clock_hz", part.clock_hz);
 
   Fields peaks = top.child("peak_flops_per_s");
-  for (const DType t : {DType::fp32, DType::tf32, DType::fp16, DType::bf16, DType::fp8, DType::fp4}) {
+  for (const DType t :
+       {DType::fp32, DType::tf32, DType::fp16, DType::bf16, DType::fp8, DType::fp4}) {
     peaks.read(name_of(t), part.peak[static_cast<std::size_t>(t)]);
   }
   peaks.finish();

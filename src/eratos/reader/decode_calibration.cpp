@@ -15,14 +15,18 @@ constexpr double kNano = 1e-9;
 constexpr Name<bool> kPasses[] = {{"forward", false}, {"backward", true}};
 constexpr const char* kElementwise[] = {"streaming", "norm_forward",  "norm_backward",
                                         "permute",   "cross_entropy", "optimizer"};
-constexpr Name<int> kCollectives[] = {
-    {"all_reduce", 0}, {"all_gather", 1}, {"reduce_scatter", 2}, {"all_to_all", 3}, {"send_recv", 4}};
+constexpr Name<int> kCollectives[] = {{"all_reduce", 0},
+                                      {"all_gather", 1},
+                                      {"reduce_scatter", 2},
+                                      {"all_to_all", 3},
+                                      {"send_recv", 4}};
 constexpr Name<int> kAlgorithms[] = {
     {"ring", 0}, {"in_switch", 1}, {"mesh", 2}, {"pairwise", 3}, {"direct", 4}};
 
 void read_gemm(Fields& top, calibration::PartCalibration& part) {
   Fields gemm = top.child("gemm");
-  for (const DType t : {DType::bf16, DType::fp16, DType::fp8, DType::fp4, DType::tf32, DType::fp32}) {
+  for (const DType t :
+       {DType::bf16, DType::fp16, DType::fp8, DType::fp4, DType::tf32, DType::fp32}) {
     Fields each = gemm.child(name_of(t));
     if (!each.exists()) continue;
     calibration::GemmCurve& curve = part.gemm[static_cast<std::size_t>(t)];

@@ -13,10 +13,10 @@ using hardware::NetworkLevel;
 using hardware::Topology;
 
 constexpr Name<LinkKind> kLinks[] = {
-    {"nvlink", LinkKind::nvlink},         {"xgmi", LinkKind::xgmi},
-    {"pcie", LinkKind::pcie},             {"infiniband", LinkKind::infiniband},
-    {"roce", LinkKind::roce},             {"efa", LinkKind::efa},
-    {"slingshot", LinkKind::slingshot},   {"ethernet", LinkKind::ethernet},
+    {"nvlink", LinkKind::nvlink},       {"xgmi", LinkKind::xgmi},
+    {"pcie", LinkKind::pcie},           {"infiniband", LinkKind::infiniband},
+    {"roce", LinkKind::roce},           {"efa", LinkKind::efa},
+    {"slingshot", LinkKind::slingshot}, {"ethernet", LinkKind::ethernet},
     {"torus", LinkKind::torus},
 };
 constexpr Name<Topology> kTopologies[] = {
@@ -60,8 +60,7 @@ void add_level(hardware::ClusterSpec& cluster, NetworkLevel level, Diagnostics& 
 
 }  // namespace
 
-Result<hardware::ClusterSpec> decode_cluster(const text::Node& root, int nodes,
-                                             int gpus_per_node) {
+Result<hardware::ClusterSpec> decode_cluster(const text::Node& root, int nodes, int gpus_per_node) {
   Diagnostics bad;
   hardware::ClusterSpec cluster;
   Fields top(&root, "cluster", bad);
@@ -84,8 +83,8 @@ Result<hardware::ClusterSpec> decode_cluster(const text::Node& root, int nodes,
   if (cluster.gpus_per_node < 1) top.fail("gpus_per_node", "a node has at least 1 accelerator");
   cluster.nodes = std::max(1, cluster.nodes);
   cluster.gpus_per_node = std::max(1, cluster.gpus_per_node);
-  cluster.name = file_name + "-" + std::to_string(cluster.nodes) + "x" +
-                 std::to_string(cluster.gpus_per_node);
+  cluster.name =
+      file_name + "-" + std::to_string(cluster.nodes) + "x" + std::to_string(cluster.gpus_per_node);
   top.require("source", cluster.source);
   top.skip("notes");
 
@@ -122,9 +121,10 @@ text::Node cluster_to_node(const hardware::ClusterSpec& cluster) {
   using text::Node;
   Node out = Node::mapping();
   std::string name = cluster.name;
-  const std::string size = "-" + std::to_string(cluster.nodes) + "x" +
-                           std::to_string(cluster.gpus_per_node);
-  if (name.size() > size.size() && name.compare(name.size() - size.size(), size.size(), size) == 0) {
+  const std::string size =
+      "-" + std::to_string(cluster.nodes) + "x" + std::to_string(cluster.gpus_per_node);
+  if (name.size() > size.size() &&
+      name.compare(name.size() - size.size(), size.size(), size) == 0) {
     name.resize(name.size() - size.size());
   }
   out.set("name", Node::string(name));

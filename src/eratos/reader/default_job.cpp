@@ -20,8 +20,7 @@ Result<JobRead> default_job(model::Architecture model, const std::string& name,
   job.cluster = {};
   job.batch = {.micro = 1, .global = kDefaultGlobalBatch, .sequence = kDefaultSequence};
   if (job.model.position == layer::Position::learned && job.model.max_positions > 0) {
-    job.batch.sequence =
-        std::min(job.batch.sequence, static_cast<int>(job.model.max_positions));
+    job.batch.sequence = std::min(job.batch.sequence, static_cast<int>(job.model.max_positions));
   }
   job.parallel.sharding = parallel::Sharding::zero1;
   job.optimizer.main_gradient = job.framework.state.gradient;

@@ -25,7 +25,8 @@ std::optional<Placeholder> next_placeholder(std::string_view text, std::size_t a
     const std::size_t stop = text.find_first_of(":{}", begin + 2);
     if (stop == std::string_view::npos) return std::nullopt;
     if (stop > begin + 2 && text[stop] != '{') {
-      Placeholder out{.begin = begin, .name = std::string(text.substr(begin + 2, stop - begin - 2))};
+      Placeholder out{.begin = begin,
+                      .name = std::string(text.substr(begin + 2, stop - begin - 2))};
       if (text[stop] == '}') {
         out.end = stop + 1;
         return out;

@@ -170,11 +170,10 @@ void Fields::bad_name(std::string_view key, const text::Node& node,
     faults_->push_back(std::move(d));
     return;
   }
-  fail(key, "`" + path + "` cannot be `" + node.raw() + "`; it is one of " + list_of(known),
-       [&] {
-         const std::string near = nearest_name(node.raw(), known);
-         return near.empty() ? std::string() : "did you mean `" + near + "`?";
-       }());
+  fail(key, "`" + path + "` cannot be `" + node.raw() + "`; it is one of " + list_of(known), [&] {
+    const std::string near = nearest_name(node.raw(), known);
+    return near.empty() ? std::string() : "did you mean `" + near + "`?";
+  }());
 }
 
 void Fields::finish() {
@@ -182,12 +181,11 @@ void Fields::finish() {
   for (const text::Entry& entry : node_->entries()) {
     if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
     const std::string near = nearest_name(entry.key, known_);
-    faults_->push_back(
-        {.where = entry.key_location(),
-         .message = "unknown key `" + path_of(entry.key) + "`",
-         .cure = near.empty() ? "known here: " + list_of(known_)
-                              : "did you mean `" + path_of(near) + "`?",
-         .field = path_of(entry.key)});
+    faults_->push_back({.where = entry.key_location(),
+                        .message = "unknown key `" + path_of(entry.key) + "`",
+                        .cure = near.empty() ? "known here: " + list_of(known_)
+                                             : "did you mean `" + path_of(near) + "`?",
+                        .field = path_of(entry.key)});
   }
 }
 

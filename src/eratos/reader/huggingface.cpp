@@ -21,7 +21,7 @@ enum class Family { llama, mixtral, qwen_moe, deepseek, gpt2 };
 struct ModelType {
   std::string_view name;
   Family family;
-  bool qkv_bias = false;     // always, whatever the file says
+  bool qkv_bias = false;  // always, whatever the file says
   bool qk_norm = false;
   bool tied = false;         // where tie_word_embeddings is absent
   bool shared_gate = false;  // of the shared expert
@@ -68,7 +68,8 @@ struct Config {
     bad.push_back(value.error().front());
     return otherwise;
   }
-  void put(const std::string& path, std::string_view key, Node value, std::string rule = {}) {
+  void put(const std::string& path, std::string_view key, Node value,
+           const std::string& rule = {}) {
     const Node* from = root.find(key);
     Provenance p{.value = value.is_null() ? "null" : value.raw(), .rule = std::string(key)};
     if (from == nullptr || from->is_null()) {
@@ -160,7 +161,8 @@ void read_experts(Config& c, const ModelType& type, std::int64_t layers) {
     const std::int64_t every = c.integer("moe_layer_freq").value_or(1);
     c.put("moe.every", "moe_layer_freq", Node::integer(every));
     const Node* method = c.get("topk_method");
-    const bool bias = type.name == "deepseek_v3" || (method != nullptr && method->raw() == "noaux_tc");
+    const bool bias =
+        type.name == "deepseek_v3" || (method != nullptr && method->raw() == "noaux_tc");
     c.put("moe.router_bias", "topk_method", Node::boolean(bias));
     return;
   }
@@ -178,7 +180,7 @@ void read_experts(Config& c, const ModelType& type, std::int64_t layers) {
   if (step == 1 && dense.empty()) return;
   Node pattern = Node::sequence();
   for (std::int64_t i = 0; i < layers; ++i) {
-    const bool expert = step > 0 && (i + 1) % step == 0 && dense.count(i) == 0;
+    const bool expert = step > 0 && (i + 1) % step == 0 && !dense.contains(i);
     pattern.append(Node::integer(expert ? 1 : 0));
   }
   c.put("moe.pattern", "decoder_sparse_step", std::move(pattern));
@@ -265,7 +267,8 @@ Result<JobRead> read_huggingface(const Node& root, const std::string& path) {
   if (!c.bad.empty()) return faults(std::move(c.bad));
 
   std::string title = path;
-  if (const Node* origin = root.find("_name_or_path"); origin != nullptr && !origin->raw().empty()) {
+  if (const Node* origin = root.find("_name_or_path");
+      origin != nullptr && !origin->raw().empty()) {
     title = origin->raw();
   }
   model->name = title;
@@ -275,10 +278,9 @@ Result<JobRead> read_huggingface(const Node& root, const std::string& path) {
   for (auto& [field, from] : c.report.provenance) out->report.provenance[field] = std::move(from);
   out->report.resolved = root;
   for (const text::Entry& entry : root.entries()) {
-    if (c.used.count(entry.key) > 0) continue;
-    out->report.unused.push_back({.key = entry.key,
-                                  .where = entry.key_location(),
-                                  .reason = "does not change the sizes"});
+    if (c.used.contains(entry.key)) continue;
+    out->report.unused.push_back(
+        {.key = entry.key, .where = entry.key_location(), .reason = "does not change the sizes"});
   }
   return out;
 }

@@ -74,11 +74,9 @@ std::string shown(const text::Node& value) {
 void note_leaves(ImportReport& report, const text::Node& tree, std::string_view prefix,
                  Origin origin, std::string_view rule) {
   for_each_value(tree, prefix, [&](const std::string& path, const text::Node& value) {
-    if (report.provenance.count(path) > 0) return;
-    report.provenance[path] = {.value = shown(value),
-                               .origin = origin,
-                               .where = value.where(),
-                               .rule = std::string(rule)};
+    if (report.provenance.contains(path)) return;
+    report.provenance[path] = {
+        .value = shown(value), .origin = origin, .where = value.where(), .rule = std::string(rule)};
   });
 }
 

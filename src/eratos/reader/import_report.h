@@ -52,8 +52,8 @@ struct Warning {
 };
 
 struct ImportReport {
-  std::string format;                             // "Primus experiment (Megatron)", ...
-  std::map<std::string, Provenance> provenance;   // by path in the normalised job
+  std::string format;                            // "Primus experiment (Megatron)", ...
+  std::map<std::string, Provenance> provenance;  // by path in the normalised job
   std::vector<UnusedKey> unused;
   std::vector<Warning> warnings;
   text::Node resolved;  // every key of the source after its own rules (extends, presets, ...)
@@ -73,8 +73,9 @@ struct JobRead {
 void locate(Diagnostics& diagnostics, const ImportReport& report);
 
 // Calls `see(path, value)` for every value of a written job; a list is one value.
-void for_each_value(const text::Node& tree, std::string_view prefix,
-                    const std::function<void(const std::string& path, const text::Node& value)>& see);
+void for_each_value(
+    const text::Node& tree, std::string_view prefix,
+    const std::function<void(const std::string& path, const text::Node& value)>& see);
 
 // A value as provenance shows it: lists on one line, null as `null`.
 std::string shown(const text::Node& value);

@@ -18,7 +18,7 @@ Node dtype(DType t) { return Node::string(std::string(name_of(t))); }
 Node count_or_null(int n) { return n == 0 ? Node::null() : Node::integer(n); }
 
 Node model_node(const JobSpec& job, bool expand) {
-  const Node tree = model_to_node(job.model);
+  Node tree = model_to_node(job.model);
   if (!expand && find_file(Kind::models, job.model.name) != nullptr) {
     if (auto known = load_model(job.model.name); known && model_to_node(*known) == tree) {
       return Node::string(job.model.name);
@@ -55,7 +55,7 @@ Node framework_node(const JobSpec& job, bool expand) {
 
 Node cluster_node(const JobSpec& job, bool expand) {
   if (job.cluster.accelerator.name.empty()) return Node::null();
-  const Node tree = cluster_to_node(job.cluster);
+  Node tree = cluster_to_node(job.cluster);
   if (!expand) {
     if (auto known = load_cluster(job.cluster.name); known && cluster_to_node(*known) == tree) {
       return Node::string(job.cluster.name);
@@ -133,11 +133,11 @@ Node job_to_node(const JobSpec& job, Expand expand) {
                        .with("global", Node::integer(job.batch.global))
                        .with("sequence", Node::integer(job.batch.sequence))
                        .node);
-  out.set("precision", Group()
-                           .with("recipe", spelled(job.precision, kRecipes))
-                           .with("gradient_reduce", spelled(job.gradient_reduce_bf16,
-                                                            kReduceFormats))
-                           .node);
+  out.set("precision",
+          Group()
+              .with("recipe", spelled(job.precision, kRecipes))
+              .with("gradient_reduce", spelled(job.gradient_reduce_bf16, kReduceFormats))
+              .node);
   out.set("sharding", Group()
                           .with("stage", spelled(job.parallel.sharding, kShardings))
                           .with("group", count_or_null(job.parallel.hsdp_group))

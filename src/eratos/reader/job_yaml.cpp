@@ -165,6 +165,7 @@ void read_modules(Fields& recompute, job::RecomputeSpec& spec) {
   std::vector<std::string> words;
   if (!recompute.read("modules", words)) return;
   std::vector<std::string> known;
+  known.reserve(spec.modules.size());
   for (std::size_t i = 0; i < spec.modules.size(); ++i) {
     known.emplace_back(ops::name_of(static_cast<ops::Module>(i)));
   }
@@ -288,7 +289,10 @@ Result<JobSpec> decode_job(const Node& root) {
   job.gradient_reduce_bf16 = !job.framework.state.gradient_reduce_fp32;
   Fields precision = top.child("precision");
   precision.read_name("recipe", job.precision, kRecipes);
-  precision.read_name("gradient_reduce", job.gradient_reduce_bf16, kReduceFormats);
+  if (precision.read_name("gradient_reduce", job.gradient_reduce_bf16, kReduceFormats) &&
+      !job.gradient_reduce_bf16) {
+    job.framework.state.gradient_reduce_fp32 = true;  // the job's word against the profile's
+  }
   precision.finish();
 
   read_recompute(top, job.recompute);
@@ -312,7 +316,7 @@ Result<JobRead> read_job_yaml(const Node& root) {
   note_leaves(out.report, root, "", Origin::user);
   const Node written = job_to_node(out.job);
   for_each_value(written, "", [&](const std::string& path, const Node& value) {
-    if (out.report.provenance.count(path) > 0) return;
+    if (out.report.provenance.contains(path)) return;
     Provenance from{.value = shown(value)};
     from.origin = Origin::framework_default;
     from.rule = "nothing said";

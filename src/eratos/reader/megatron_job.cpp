@@ -47,6 +47,8 @@ Result<JobRead> job_from_megatron(const text::Node& tree, const MegatronSource& 
                    }
                    if (path == "framework" || path == "framework.profile") {
                      from = {.origin = Origin::derived, .rule = "the profile of " + source.format};
+                   } else if (path == "cluster" || path == "lora") {
+                     from.rule = "not in the file";
                    }
                    from.value = shown(value);
                    written[path] = std::move(from);

@@ -31,7 +31,7 @@ struct MegatronSource {
 
 // The job without its cluster. A vocabulary that cannot be known is left 0 and named in
 // report.provenance["model.vocab"]; read_job() refuses it unless --set gives one.
-Result<JobRead> job_from_megatron(const text::Node& keys, const MegatronSource& source);
+Result<JobRead> job_from_megatron(const text::Node& tree, const MegatronSource& source);
 
 // The parts, one file each.
 void read_megatron_model(MegatronKeys& keys, job::JobSpec& job);

@@ -88,8 +88,7 @@ Location MegatronKeys::where(std::string_view key) const {
 }
 
 bool MegatronKeys::is_preset(const Location& where) const {
-  return !preset_root_.empty() &&
-         where.file.compare(0, preset_root_.size(), preset_root_) == 0;
+  return !preset_root_.empty() && where.file.compare(0, preset_root_.size(), preset_root_) == 0;
 }
 
 void MegatronKeys::note(std::string_view path, std::string_view key, std::string rule) {

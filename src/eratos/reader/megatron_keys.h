@@ -48,7 +48,7 @@ class MegatronKeys {
   void take(Diagnostic d) { faults_.push_back(std::move(d)); }
   void warn(std::string code, std::string message, std::string_view key);
   bool is_preset(const Location& where) const;
-  bool is_used(const std::string& key) const { return used_.count(key) > 0; }
+  bool is_used(const std::string& key) const { return used_.contains(key); }
   const text::Node& all() const { return keys_; }
 
  private:

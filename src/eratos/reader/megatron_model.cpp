@@ -78,8 +78,10 @@ struct Model {
     const auto value = keys.integer(key);
     if (!value) {
       if (keys.node(key) == nullptr) {
-        keys.fail(key, "`" + std::string(key) + "` is missing", "set it in the model preset or in "
-                  "overrides", "model." + path);
+        keys.fail(key, "`" + std::string(key) + "` is missing",
+                  "set it in the model preset or in "
+                  "overrides",
+                  "model." + path);
       }
       return 0;
     }
@@ -207,7 +209,8 @@ void read_experts(Model& m, int layers) {
   const auto ffn = keys.integer("moe_ffn_hidden_size");
   const auto shared = keys.integer("moe_shared_expert_intermediate_size");
   const bool router_bias = keys.is_on("moe_router_enable_expert_bias");
-  const bool gate = keys.is_on("moe_shared_expert_gate") || keys.is_on("moe_use_shared_expert_gate");
+  const bool gate =
+      keys.is_on("moe_shared_expert_gate") || keys.is_on("moe_use_shared_expert_gate");
   (void)keys.node("moe_layer_freq");
   if (!experts || *experts < 1) return;
   m.put("moe.experts", "num_experts", Node::integer(*experts));
@@ -286,8 +289,7 @@ void read_megatron_model(MegatronKeys& keys, job::JobSpec& job) {
   read_experts(m, layers);
   read_vocabulary(m);
   m.put("tie_embeddings", "untie_embeddings_and_output_weights",
-        Node::boolean(!keys.is_on("untie_embeddings_and_output_weights")),
-        "tied unless untied");
+        Node::boolean(!keys.is_on("untie_embeddings_and_output_weights")), "tied unless untied");
 
   const std::string norm = keys.word("normalization").value_or("LayerNorm");
   if (norm != "RMSNorm" && norm != "LayerNorm") {
@@ -309,8 +311,8 @@ void read_megatron_model(MegatronKeys& keys, job::JobSpec& job) {
   } else if (position == "none") {
     m.put("position", "position_embedding_type", Node::string("none"));
   } else {
-    keys.fail("position_embedding_type", "positions of type `" + position + "` are not modelled yet",
-              {}, "model.position");
+    keys.fail("position_embedding_type",
+              "positions of type `" + position + "` are not modelled yet", {}, "model.position");
   }
   m.put("mtp_layers", "mtp_num_layers", Node::integer(keys.integer("mtp_num_layers").value_or(0)));
 

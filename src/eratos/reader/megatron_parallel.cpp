@@ -68,25 +68,25 @@ void read_vpp(MegatronKeys& keys, job::JobSpec& job) {
   const int pp = job.parallel.pp;
   const int stages = static_cast<int>(job.layout.stages.size());
   if ((given ? 1 : 0) + (layers ? 1 : 0) + (per_rank ? 1 : 0) > 1) {
-    keys.fail(given ? "virtual_pipeline_model_parallel_size"
-                    : "num_layers_per_virtual_pipeline_stage",
-              "the number of virtual stages is given twice",
-              "keep one of virtual_pipeline_model_parallel_size, "
-              "num_layers_per_virtual_pipeline_stage and num_virtual_stages_per_pipeline_rank",
-              "parallel.vpp");
+    keys.fail(
+        given ? "virtual_pipeline_model_parallel_size" : "num_layers_per_virtual_pipeline_stage",
+        "the number of virtual stages is given twice",
+        "keep one of virtual_pipeline_model_parallel_size, "
+        "num_layers_per_virtual_pipeline_stage and num_virtual_stages_per_pipeline_rank",
+        "parallel.vpp");
     return;
   }
   if (stages > 0) {
     if (pp < 1 || stages % pp != 0) {
       keys.fail("pipeline_model_parallel_layout",
-                "the layout has " + std::to_string(stages) + " stages, which pp=" +
-                    std::to_string(pp) + " does not divide",
+                "the layout has " + std::to_string(stages) +
+                    " stages, which pp=" + std::to_string(pp) + " does not divide",
                 "write pp times vpp stages", "parallel.layout");
       return;
     }
     job.parallel.vpp = stages / pp;
-    keys.derive("parallel.vpp", {"pipeline_model_parallel_layout",
-                                 "decoder_pipeline_manual_split_list"},
+    keys.derive("parallel.vpp",
+                {"pipeline_model_parallel_layout", "decoder_pipeline_manual_split_list"},
                 std::to_string(stages) + " stages of the layout / pp " + std::to_string(pp));
     if (given && *given != job.parallel.vpp) {
       keys.fail("virtual_pipeline_model_parallel_size",
@@ -145,14 +145,14 @@ void read_sharding(MegatronKeys& keys, job::JobSpec& job) {
   const bool distributed = keys.is_on("use_distributed_optimizer");
   const bool fsdp2 = keys.is_on("use_torch_fsdp2");
   const bool megatron_fsdp = keys.is_on("use_megatron_fsdp") || keys.is_on("use_custom_fsdp");
-  const std::string strategy =
-      keys.word("data_parallel_sharding_strategy").value_or("no_shard");
+  const std::string strategy = keys.word("data_parallel_sharding_strategy").value_or("no_shard");
   const int replicas = keys.integer("data_parallel_replicate_degree").value_or(1);
   const int instances = keys.integer("num_distributed_optimizer_instances").value_or(1);
   keys.note("sharding.group", "data_parallel_replicate_degree");
   if (fsdp2 && distributed) {
     // Source: NVIDIA/Megatron-LM megatron/training/arguments.py, validate_args.
-    keys.fail("use_torch_fsdp2", "`use_torch_fsdp2` beside `use_distributed_optimizer`: "
+    keys.fail("use_torch_fsdp2",
+              "`use_torch_fsdp2` beside `use_distributed_optimizer`: "
               "Megatron refuses both together",
               "set use_distributed_optimizer: false, or use_torch_fsdp2: false", "sharding.stage");
     return;
@@ -163,9 +163,10 @@ void read_sharding(MegatronKeys& keys, job::JobSpec& job) {
     return;
   }
   if (fsdp2 || megatron_fsdp) {
-    keys.note("sharding.stage", fsdp2 ? "use_torch_fsdp2"
-                                : keys.is_on("use_megatron_fsdp") ? "use_megatron_fsdp"
-                                                                  : "use_custom_fsdp",
+    keys.note("sharding.stage",
+              fsdp2                             ? "use_torch_fsdp2"
+              : keys.is_on("use_megatron_fsdp") ? "use_megatron_fsdp"
+                                                : "use_custom_fsdp",
               "parameters, gradients and optimizer sharded");
     job.parallel.sharding = Sharding::zero3;
     if (megatron_fsdp) {

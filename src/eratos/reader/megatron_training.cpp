@@ -78,8 +78,7 @@ void read_precision(MegatronKeys& keys, job::JobSpec& job) {
     job.precision = fp4_recipe == "mxfp4" ? Recipe::mxfp4 : Recipe::nvfp4;
     keys.note("precision.recipe", "fp4", "fp4 with fp4_recipe " + fp4_recipe);
     if (fp8 && *fp8 != "false") {
-      keys.fail("fp4", "`fp4` and `fp8` are both on", "switch one of them off",
-                "precision.recipe");
+      keys.fail("fp4", "`fp4` and `fp8` are both on", "switch one of them off", "precision.recipe");
     }
   }
 }
@@ -120,11 +119,13 @@ void read_gradients(MegatronKeys& keys, job::JobSpec& job) {
   if (aware) return;
   // Source: NVIDIA/Megatron-LM megatron/training/arguments.py: these need the precision-aware
   // optimizer.
-  for (const char* key : {"main_grads_dtype", "main_params_dtype", "exp_avg_dtype",
-                          "exp_avg_sq_dtype"}) {
+  for (const char* key :
+       {"main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype"}) {
     if (keys.dtype(key).value_or(DType::fp32) != DType::fp32) {
-      keys.fail(key, "`" + std::string(key) + "` other than fp32 without "
-                "use_precision_aware_optimizer: Megatron refuses it",
+      keys.fail(key,
+                "`" + std::string(key) +
+                    "` other than fp32 without "
+                    "use_precision_aware_optimizer: Megatron refuses it",
                 "set use_precision_aware_optimizer: true, or " + std::string(key) + ": fp32",
                 "optimizer.precision_aware");
     }
@@ -203,8 +204,8 @@ void read_recompute(MegatronKeys& keys, job::JobSpec& job) {
               "distribute_saved_activations");
   }
   for (const char* path : {"granularity", "method", "layers", "layer_ids", "modules"}) {
-    const std::string key = std::string("recompute_") +
-                            (std::string_view(path) == "layers" ? "num_layers" : path);
+    const std::string key =
+        std::string("recompute_") + (std::string_view(path) == "layers" ? "num_layers" : path);
     keys.note(std::string("recompute.") + path, key);
   }
   if (granularity.empty() && !selective && modules.empty()) {
@@ -348,8 +349,7 @@ void read_kernels(MegatronKeys& keys, job::JobSpec& job) {
   const bool local = keys.word("transformer_impl").value_or("transformer_engine") == "local";
   const bool flash = keys.flag("use_flash_attn").value_or(false);
   const bool turbo = keys.is_on("enable_primus_turbo") && keys.is_on("use_turbo_attention");
-  const bool unfused =
-      !turbo && (backend == "unfused" || backend == "local" || (local && !flash));
+  const bool unfused = !turbo && (backend == "unfused" || backend == "local" || (local && !flash));
   job.attention = unfused ? layer::AttentionKernel::unfused : layer::AttentionKernel::flash;
   keys.note("attention.implementation", "attention_backend");
 
@@ -391,7 +391,11 @@ void read_profile(MegatronKeys& keys, job::JobSpec& job) {
   change("moe_grouped_gemm", "fusions.grouped_gemm", f.fusions.grouped_gemm);
   change("gradient_accumulation_fusion", "state.wgrad_fused_accumulation",
          f.state.wgrad_fused_accumulation);
-  if (!f.state.wgrad_fused_accumulation) f.state.gradient_placeholders = false;
+  if (!f.state.wgrad_fused_accumulation && f.state.gradient_placeholders) {
+    f.state.gradient_placeholders = false;
+    keys.derive("framework.state.gradient_placeholders", {"gradient_accumulation_fusion"},
+                "only a fused product leaves placeholders");
+  }
   if (const auto multiple = keys.integer("make_vocab_size_divisible_by")) {
     f.vocab_divisible_by = *multiple;
     keys.note("framework.vocab_divisible_by", "make_vocab_size_divisible_by");
@@ -401,7 +405,6 @@ void read_profile(MegatronKeys& keys, job::JobSpec& job) {
       f.vocab_divisible_by = 1;
     }
   }
-  f.state.gradient_reduce_fp32 = !job.gradient_reduce_bf16;
 }
 
 }  // namespace

@@ -48,7 +48,8 @@ Result<std::vector<Node>> parents_of(const Node& root) {
   for (const Node& each : out) {
     if (!each.is_scalar()) return fault(each.mismatch("extends", "a path or a list of paths"));
   }
-  if (extends->is_mapping()) return fault(extends->mismatch("extends", "a path or a list of paths"));
+  if (extends->is_mapping())
+    return fault(extends->mismatch("extends", "a path or a list of paths"));
   return out;
 }
 
@@ -74,10 +75,10 @@ Result<Node> resolve_extends(Node root, const fs::path& path, Loader& loader) {
       for (auto it = at; it != loader.open.end(); ++it) {
         chain += fs::path(*it).filename().string() + " -> ";
       }
-      return fault({.where = parent.where(),
-                    .message = "`extends` goes in a circle: " + chain +
-                               fs::path(id).filename().string(),
-                    .cure = "remove one of them"});
+      return fault(
+          {.where = parent.where(),
+           .message = "`extends` goes in a circle: " + chain + fs::path(id).filename().string(),
+           .cure = "remove one of them"});
     }
     if (!is_file(file)) {
       return fault({.where = parent.where(),
@@ -95,8 +96,9 @@ Result<Node> resolve_extends(Node root, const fs::path& path, Loader& loader) {
 
 Result<Node> load(const fs::path& path, Loader& loader) {
   if (++loader.files > kMostFiles) {
-    return fault({.where = {path.string()},
-                  .message = "more than " + std::to_string(kMostFiles) + " files through `extends`"});
+    return fault(
+        {.where = {path.string()},
+         .message = "more than " + std::to_string(kMostFiles) + " files through `extends`"});
   }
   auto root = text::parse_yaml_file(path.lexically_normal().string());
   if (!root) return faults(root.error());
@@ -168,8 +170,8 @@ Result<Node> load_preset(const Node& module, const PresetName& what, const std::
   const std::vector<std::string> open = open_placeholders(name->raw());
   if (!open.empty()) {
     return fault({.where = name->where(),
-                  .message = "environment variable `" + open.front() + "` is not set; `" + what.key +
-                             "` needs it",
+                  .message = "environment variable `" + open.front() + "` is not set; `" +
+                             what.key + "` needs it",
                   .cure = "give it with --env " + open.front() + "=VALUE"});
   }
   const std::string file = with_suffix(name->raw());
@@ -185,8 +187,8 @@ Result<Node> load_preset(const Node& module, const PresetName& what, const std::
   const fs::path path = (folder / file).lexically_normal();
   const fs::path inside = path.lexically_relative(root);
   if (inside.empty() || *inside.begin() == "..") {
-    return fault({.where = name->where(),
-                  .message = "`" + name->raw() + "` leads out of " + root.string()});
+    return fault(
+        {.where = name->where(), .message = "`" + name->raw() + "` leads out of " + root.string()});
   }
   if (!is_file(path)) {
     return fault({.where = name->where(),
@@ -202,7 +204,8 @@ Result<Node> load_preset(const Node& module, const PresetName& what, const std::
 
 bool is_primus(const Node& root) {
   const Node* modules = root.find("modules");
-  if (modules == nullptr) return root.find("extends") != nullptr && root.find("exp_name") != nullptr;
+  if (modules == nullptr)
+    return root.find("extends") != nullptr && root.find("exp_name") != nullptr;
   if (!modules->is_mapping()) return false;
   for (const text::Entry& entry : modules->entries()) {
     if (entry.key.find("trainer") != std::string::npos) return true;
@@ -273,7 +276,8 @@ Result<PrimusConfig> resolve_primus(const Node& root, const std::string& path,
     std::vector<std::string> tried;
     const fs::path presets = find_presets(path, tried);
     out.preset_root = presets.string();
-    auto config = load_preset(*module, {"config", "modules"}, out.framework, presets, tried, loader);
+    auto config =
+        load_preset(*module, {"config", "modules"}, out.framework, presets, tried, loader);
     auto model = load_preset(*module, {"model", "models"}, out.framework, presets, tried, loader);
     if (!config) bad = config.error();
     if (!model) bad.insert(bad.end(), model.error().begin(), model.error().end());

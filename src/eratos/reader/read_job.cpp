@@ -23,7 +23,8 @@ using text::Node;
 struct JobReader {
   std::string_view name;
   bool (*recognises)(const Node& root);
-  Result<JobRead> (*read)(const Node& root, const std::string& path, const Environment& environment);
+  Result<JobRead> (*read)(const Node& root, const std::string& path,
+                          const Environment& environment);
 };
 
 bool is_native(const Node& root) {
@@ -64,7 +65,8 @@ Result<JobRead> read_text(const std::string& text, const std::string& path,
   auto root = json ? text::parse_json(text, path) : text::parse_yaml(text, path);
   if (!root) return faults(root.error());
   if (root->is_null()) {
-    return fault({.where = {path}, .message = "the file is empty",
+    return fault({.where = {path},
+                  .message = "the file is empty",
                   .cure = "name at least `model` and `batch`"});
   }
   if (!root->is_mapping()) return fault(root->mismatch("a job", "a mapping"));
@@ -93,8 +95,8 @@ Result<JobRead> read_catalogue_model(const std::string& name) {
 
 Result<JobRead> read_job(const std::string& job, const Environment& environment) {
   std::error_code failed;
-  const bool path_like = job.find('/') != std::string::npos ||
-                         job.ends_with(".yaml") || job.ends_with(".yml") || job.ends_with(".json");
+  const bool path_like = job.find('/') != std::string::npos || job.ends_with(".yaml") ||
+                         job.ends_with(".yml") || job.ends_with(".json");
   if (std::filesystem::exists(job, failed) || (path_like && !job.empty())) {
     auto text = text::read_file(job);
     if (!text) return faults(text.error());

@@ -46,10 +46,13 @@ Diagnostic unknown_path(const Node& tree, const std::string& path, const Locatio
     paths.push_back(each);
     words.push_back(each.substr(each.rfind('.') == std::string::npos ? 0 : each.rfind('.') + 1));
   });
-  const std::string last = path.substr(path.rfind('.') == std::string::npos ? 0 : path.rfind('.') + 1);
+  const std::string last =
+      path.substr(path.rfind('.') == std::string::npos ? 0 : path.rfind('.') + 1);
   std::string near;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == last) near = near.empty() ? paths[i] : near + "` or `" + paths[i];
+    if (words[i] != last) continue;
+    if (!near.empty()) near += "` or `";
+    near += paths[i];
   }
   if (near.empty()) near = nearest_name(path, paths);
   if (near.empty()) {
@@ -110,8 +113,8 @@ Result<void> apply_cluster(JobRead& read, const std::string& cluster, int nodes)
   read.job.cluster = std::move(spec);
   read.has_cluster = true;
   auto& provenance = read.report.provenance;
-  for (auto it = provenance.lower_bound("cluster."); it != provenance.end() &&
-                                                     it->first.rfind("cluster.", 0) == 0;) {
+  for (auto it = provenance.lower_bound("cluster.");
+       it != provenance.end() && it->first.rfind("cluster.", 0) == 0;) {
     it = provenance.erase(it);
   }
   provenance["cluster"] = {
@@ -136,7 +139,8 @@ Result<void> apply_sets(JobRead& read, const std::vector<std::string>& sets) {
     const Location where{"--set " + each};
     const std::size_t equals = each.find('=');
     if (equals == std::string::npos || equals == 0) {
-      bad.push_back({.where = where, .message = "no KEY=VALUE", .cure = "write --set parallel.tp=4"});
+      bad.push_back(
+          {.where = where, .message = "no KEY=VALUE", .cure = "write --set parallel.tp=4"});
       continue;
     }
     const std::string path = each.substr(0, equals);
@@ -146,7 +150,8 @@ Result<void> apply_sets(JobRead& read, const std::vector<std::string>& sets) {
         nodes = static_cast<int>(*n);
         nodes_at = where;
       } else {
-        bad.push_back({.where = where, .message = "`cluster.nodes` must be an integer of 1 or more"});
+        bad.push_back(
+            {.where = where, .message = "`cluster.nodes` must be an integer of 1 or more"});
       }
       continue;
     }
@@ -179,13 +184,12 @@ Result<void> apply_sets(JobRead& read, const std::vector<std::string>& sets) {
       const bool below = it->first.size() == path.size() || it->first[path.size()] == '.';
       it = below ? provenance.erase(it) : std::next(it);
     }
-    provenance[path] = {.value = each.substr(equals + 1),
-                        .origin = Origin::command_line,
-                        .where = where};
+    provenance[path] = {
+        .value = each.substr(equals + 1), .origin = Origin::command_line, .where = where};
   }
 
   // Values that follow another one keep following it, unless they are set themselves.
-  if (touched.count("parallel.tp") > 0 && touched.count("parallel.etp") == 0) {
+  if (touched.contains("parallel.tp") && !touched.contains("parallel.etp")) {
     const auto etp = out.report.provenance.find("parallel.etp");
     if (etp != out.report.provenance.end() && etp->second.rule == kEtpFollowsTp) {
       (void)text::set_at(tree, "parallel.etp", *text::find_at(tree, "parallel.tp"));

@@ -28,15 +28,23 @@ std::string place(const Location& where) {
   return out;
 }
 
+// A remark at the end of a line names the file only; the JSON has the whole path.
+std::string short_place(const Location& where) {
+  Location shortened = where;
+  const bool is_path = where.line > 0;
+  if (is_path) shortened.file = where.file.substr(where.file.rfind('/') + 1);
+  return place(shortened);
+}
+
 std::string remark_of(const reader::Provenance& from) {
   std::string out;
   switch (from.origin) {
     case reader::Origin::user:
     case reader::Origin::command_line:
-      out = place(from.where);
+      out = short_place(from.where);
       break;
     case reader::Origin::preset:
-      out = "preset " + place(from.where);
+      out = "preset " + short_place(from.where);
       break;
     case reader::Origin::framework_default:
     case reader::Origin::derived:
@@ -57,10 +65,10 @@ std::string import_text(const reader::JobRead& read, const Node& tree) {
   });
   if (!report.unused.empty()) out += "# keys that were not used:\n";
   for (const reader::UnusedKey& key : report.unused) {
-    out += fmt::format("#   {} ({}): {}\n", key.key, place(key.where), key.reason);
+    out += fmt::format("#   {} ({}): {}\n", key.key, short_place(key.where), key.reason);
   }
   for (const reader::Warning& w : report.warnings) {
-    const std::string where = place(w.where);
+    const std::string where = short_place(w.where);
     out += fmt::format("# warning [{}] {}{}{}\n", w.code, where, where.empty() ? "" : ": ",
                        w.message);
   }

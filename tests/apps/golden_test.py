@@ -5,7 +5,7 @@
 
 A golden file is read top to bottom:
 
-    # a remark
+    ## a remark
     $ COMMAND         run by bash in tests/apps, with `eratos` on the path
     text              what it prints on standard output
     ! text            what it prints on standard error
@@ -53,8 +53,8 @@ def run(path):
         for line in wanted:
             if line.startswith("$ "):
                 got.extend(answer(line[2:], folder))
-            elif line.startswith("#"):
-                if got and not got[-1].startswith("#"):
+            elif line.startswith("## "):
+                if got and not got[-1].startswith("## "):
                     got.append("")
                 got.append(line)
     return wanted, got

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "eratos/reader/pattern_table.h"
+#include "eratos/reader/truth_layout.h"
 #include "eratos/reader/truth_words.h"
 #include "eratos/text/yaml.h"
 
@@ -79,7 +80,7 @@ struct Refusal {
 };
 
 TEST(Truth, NamesWhatIsMissingOrNotModelled) {
-  const std::string figures = ",,,,,,,,,,1000,,,,,,,\n";
+  const std::string figures = ",,,,,,,,,1000,,,,,,,\n";
   const std::vector<Refusal> cases{
       {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,,1,1,1,,,,8" + figures, "gbs not stated", ""},
       {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,,8,1,1,1,,,,8" + figures, "mbs not stated", ""},
@@ -148,6 +149,43 @@ TEST(Truth, OffloadInTheNotesIsNotModelled) {
   EXPECT_TRUE(read_one(row + "activation offload ratio 0,\n").has_value());
   EXPECT_FALSE(read_one(row + "activation offload ratio 0.63,\n").has_value());
   EXPECT_FALSE(read_one(row + "CPU-offloaded AdamW,\n").has_value());
+}
+
+TEST(Truth, NotesChangeTheJobOrRefuseIt) {
+  const std::string figures = ",zero1,none,,1f1b,,,,,1000,,,,,,";
+  const auto row = [&](const std::string& id, const std::string& notes) {
+    return id + ",a100-80g,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,1,1,8,,,,1" + figures + notes +
+           ",\n";
+  };
+  // Llama 2 7B: w = 32000 / (12 * 4096 + 2 * 4096) = 0.56; even stages of 4 are best (4.56; one
+  // layer less on the last gives 5).
+  const auto even = read_one(row("others-vocabpar-x", "layers redistributed"));
+  ASSERT_TRUE(even.has_value()) << even.error().detail;
+  ASSERT_EQ(even->spec.layout.stages.size(), 8U);
+  EXPECT_EQ(even->spec.layout.stages[0].layers, 4);
+  EXPECT_EQ(even->spec.layout.stages[7].layers, 4);
+
+  const auto split = read_one(row("others-vocabpar-x", "vocabulary layers split"));
+  ASSERT_FALSE(split.has_value());
+  EXPECT_EQ(split.error().reason, "schedule not modelled");
+
+  EXPECT_TRUE(read_one(row("nvb-x", ""))->spec.gradient_reduce_bf16);
+  EXPECT_FALSE(read_one(row("x", ""))->spec.gradient_reduce_bf16);
+}
+
+TEST(TruthLayout, RedistributedByHand) {
+  job::JobSpec spec;
+  spec.model.hidden = 3072;
+  spec.model.vocab = 131072;
+  spec.model.pattern.assign(32, 0);
+  spec.batch.sequence = 2048;
+  spec.parallel.pp = 8;
+  const job::LayoutSpec layout = redistributed(spec);
+  std::vector<int> layers;
+  for (const job::StageLayout& stage : layout.stages) layers.push_back(stage.layers);
+  EXPECT_EQ(layers, (std::vector<int>{4, 4, 4, 4, 5, 5, 5, 1}));
+  EXPECT_TRUE(layout.stages.front().embedding);
+  EXPECT_TRUE(layout.stages.back().output);
 }
 
 TEST(Truth, AMissingColumnIsAFault) {

@@ -72,7 +72,7 @@ TEST(ReportJson, MemoryHasNoTime) {
   const json j = json::parse(memory_json(hand.answer));
   EXPECT_FALSE(j.contains("time"));
   EXPECT_FALSE(j.contains("throughput"));
-  EXPECT_EQ(j["memory"]["saved_per_micro_batch_bytes"]["norm"], 1073741824);
+  EXPECT_EQ(j["memory"]["saved_by_module_bytes"]["norm"], 1073741824);
 }
 
 TEST(ReportJson, ExplanationKeepsItsTree) {

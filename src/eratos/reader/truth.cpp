@@ -8,8 +8,8 @@
 #include "eratos/base/check.h"
 #include "eratos/reader/catalogue.h"
 #include "eratos/reader/decode.h"
-#include "eratos/reader/layout.h"
 #include "eratos/reader/pattern_table.h"
+#include "eratos/reader/truth_layout.h"
 #include "eratos/reader/truth_measured.h"
 #include "eratos/reader/truth_row.h"
 #include "eratos/reader/truth_words.h"
@@ -39,6 +39,22 @@ std::pair<std::string, std::string> architecture_reason(const Diagnostics& fault
   return {unmodelled ? "architecture not modelled" : "architecture incomplete", detail};
 }
 
+// What an action `set` of data/run_notes.csv does.
+void apply_setting(std::string_view what, job::JobSpec& spec) {
+  if (what == "layers redistributed") {
+    spec.layout = redistributed(spec);
+  } else if (what == "bf16 gradient reduction") {
+    spec.gradient_reduce_bf16 = true;
+  } else if (what == "bf16 optimizer state") {
+    spec.optimizer.precision_aware = true;
+    spec.optimizer.main_gradient = DType::bf16;
+    spec.optimizer.exp_avg = DType::bf16;
+    spec.optimizer.exp_avg_sq = DType::bf16;
+  } else {
+    ERATOS_CHECK(false);  // data/run_notes.csv is part of the program
+  }
+}
+
 // "CPU-offloaded AdamW", "activation offload ratio 0.63"; not "offload off" and "ratio 0".
 bool names_offload(std::string_view notes) {
   constexpr std::string_view kWord = "offload";
@@ -51,17 +67,6 @@ bool names_offload(std::string_view notes) {
     if (!zero && after.substr(0, 4) != " off") return true;
   }
   return false;
-}
-
-// A layout string of Megatron-LM in the notes: "...; pp layout Et*4|(t*4|)*14tmL; ...".
-std::optional<job::LayoutSpec> layout_in(const std::string& notes) {
-  constexpr std::string_view kWord = "layout E";
-  const std::size_t at = notes.find(kWord);
-  if (at == std::string::npos) return std::nullopt;
-  const std::size_t begin = at + kWord.size() - 1;
-  Result<job::LayoutSpec> parsed = parse_layout(notes.substr(begin, notes.find(';', at) - begin));
-  if (!parsed) return std::nullopt;
-  return *std::move(parsed);
 }
 
 }  // namespace
@@ -83,6 +88,7 @@ struct RunReader::State {
   PatternTable frameworks{"framework_aliases"};
   PatternTable clusters{"run_clusters"};
   PatternTable families{"families"};
+  PatternTable remarks{"run_notes"};
   MeasuredConventions conventions;
   std::map<std::string, Result<model::Architecture>, std::less<>> architectures;
   std::map<std::string, Result<framework::FrameworkProfile>, std::less<>> profiles;
@@ -125,6 +131,7 @@ struct RunReader::State {
   std::optional<Unusable> fill_cluster(const TruthRow& row, Run& run);
   std::optional<Unusable> fill_parallel(const TruthRow& row, Run& run) const;
   std::optional<Unusable> fill_words(const TruthRow& row, Run& run) const;
+  std::optional<Unusable> apply_notes(const TruthRow& row, Run& run) const;
   void fill_layout(const TruthRow& row, Run& run) const;
 };
 
@@ -286,10 +293,27 @@ std::optional<Unusable> RunReader::State::fill_words(const TruthRow& row, Run& r
   read_overlap(row.text("overlap"), spec.overlap);
   spec.attention = read_attention(row.text("attention"));
   spec.graph_share = read_graphs(row.text("cuda_graphs"));
-  // llm-foundry's mixed_precision PURE and Megatron-Bridge's performance recipes.
-  spec.gradient_reduce_bf16 = notes.find("PURE") != std::string::npos ||
-                              matches("nvb-*", run.name.id);
   return std::nullopt;
+}
+
+// Every line of data/run_notes.csv that meets the row.
+std::optional<Unusable> RunReader::State::apply_notes(const TruthRow& row, Run& run) const {
+  const std::string notes = row.text("notes");
+  const bool moe = model::is_moe(run.spec.model);
+  std::optional<Unusable> refused;
+  remarks.find(run.name.id, [&](std::size_t line) {
+    const std::string_view when = remarks.cell(line, "when");
+    if (notes.find(remarks.cell(line, "note")) == std::string::npos) return false;
+    if (!when.empty() && when != (moe ? "moe" : "dense")) return false;
+    const std::string what(remarks.cell(line, "what"));
+    if (remarks.cell(line, "action") == "skip") {
+      refused = unusable(run.name, what, std::string(remarks.cell(line, "why")));
+      return true;
+    }
+    apply_setting(what, run.spec);
+    return false;  // further lines may say more
+  });
+  return refused;
 }
 
 void RunReader::State::fill_layout(const TruthRow& row, Run& run) const {
@@ -343,8 +367,9 @@ tl::expected<Run, Unusable> RunReader::read(std::size_t at) {
   if (!refused) refused = state_->fill_cluster(row, run);
   if (!refused) refused = state_->fill_parallel(row, run);
   if (!refused) refused = state_->fill_words(row, run);
+  if (!refused) state_->fill_layout(row, run);
+  if (!refused) refused = state_->apply_notes(row, run);
   if (refused) return tl::unexpected(*std::move(refused));
-  state_->fill_layout(row, run);
   run.measured = state_->conventions.read(row, run.spec);
   const Measured& m = run.measured;
   if (m.from == SpeedFrom::none && m.memory.value <= 0 && m.outcome.empty()) {

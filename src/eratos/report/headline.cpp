@@ -28,9 +28,12 @@ std::string degrees(const job::JobSpec& spec, const parallel::ParallelSpec& p) {
 }
 
 std::string recompute(const job::RecomputeSpec& r) {
-  const std::string name(job::name_of(r.granularity));
   if (r.granularity == job::Granularity::none) return "no recompute";
-  return name + " recompute";
+  if (r.granularity == job::Granularity::selective) return "selective recompute";
+  if (!r.layer_ids.empty()) return fmt::format("{} layers recomputed", r.layer_ids.size());
+  if (r.method == job::RecomputeMethod::uniform) return "full recompute";
+  if (r.layers == 0) return "no recompute";
+  return fmt::format("{} layer{} a virtual stage recomputed", r.layers, r.layers == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -46,7 +49,7 @@ std::string headline(const Answer& a, const Style& style) {
   const projection::ParameterAnswer& p = a.projection->parameters;
   std::string parameters = count(p.total) + " parameters";
   if (p.active > 0 && p.active != p.total) parameters += " (" + count(p.active) + " active)";
-  out += fmt::format("{}, {} sequences of {} tokens a step, {} a micro-batch, {} micro-batch{}\n",
+  out += fmt::format("{}; {} x {} tokens a step, micro-batch {}, {} micro-batch{} a rank\n",
                      parameters, thousands(spec.batch.global), thousands(spec.batch.sequence),
                      spec.batch.micro, thousands(a.checked->micro_batches),
                      a.checked->micro_batches == 1 ? "" : "es");

@@ -195,7 +195,7 @@ std::string memory_json(const Answer& a) {
     saved.set(ops::name_of(static_cast<ops::Module>(i)), bytes(p.memory.saved_by_module[i]));
   }
   Node memory = memory_node(p.memory);
-  memory.set("saved_per_micro_batch_bytes", std::move(saved));
+  memory.set("saved_by_module_bytes", std::move(saved));
 
   Node out = document(a.version);
   out.set("job", a.job);

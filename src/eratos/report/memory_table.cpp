@@ -74,8 +74,8 @@ std::string module_table(const projection::MemoryAnswer& m, const Style& style) 
                percent(share), bar(bytes / parts.front().second, 32)});
   }
   if (!parts.empty()) table.row({"all", fmt::format("{:.3f}", total.value / kGiB), "", ""}, true);
-  return style.bold("saved for backward by one micro-batch") +
-         style.dim(fmt::format("   on stage {}\n", m.peak_stage)) + table.text(2, style);
+  return style.bold("saved for backward") +
+         style.dim(fmt::format("   by all micro-batches in flight on stage {}\n", m.peak_stage)) + table.text(2, style);
 }
 
 }  // namespace eratos::report

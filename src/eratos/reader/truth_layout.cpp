@@ -1,0 +1,46 @@
+#include "eratos/reader/truth_layout.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "eratos/reader/layout.h"
+
+namespace eratos::reader {
+
+std::optional<job::LayoutSpec> layout_in(const std::string& notes) {
+  constexpr std::string_view kWord = "layout E";
+  const std::size_t at = notes.find(kWord);
+  if (at == std::string::npos) return std::nullopt;
+  const std::size_t begin = at + kWord.size() - 1;
+  Result<job::LayoutSpec> parsed = parse_layout(notes.substr(begin, notes.find(';', at) - begin));
+  if (!parsed) return std::nullopt;
+  return *std::move(parsed);
+}
+
+job::LayoutSpec redistributed(const job::JobSpec& spec) {
+  const int layers = spec.model.layers();
+  const int others = spec.parallel.pp - 1;
+  job::LayoutSpec out;
+  if (others < 1) return out;
+  const double output = spec.model.vocab / (12 * spec.model.hidden + 2.0 * spec.batch.sequence);
+  const auto largest_other = [&](int last) { return (layers - last + others - 1) / others; };
+  const auto largest = [&](int last) {
+    return std::max<double>(largest_other(last), last + output);
+  };
+  int last = layers / (others + 1);
+  for (int k = last - 1; k >= 0; --k) {
+    if (largest(k) < largest(last)) last = k;
+  }
+  const int full = largest_other(last);
+  int short_stages = full * others - (layers - last);  // stages with one layer less than `full`
+  for (int stage = 0; stage < others; ++stage) {
+    const bool is_short = short_stages > 0;
+    if (is_short) --short_stages;
+    out.stages.push_back({.layers = full - (is_short ? 1 : 0), .embedding = stage == 0});
+  }
+  out.stages.push_back({.layers = last, .output = true});
+  return out;
+}
+
+}  // namespace eratos::reader

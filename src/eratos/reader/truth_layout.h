@@ -1,0 +1,21 @@
+// How the layers of a measured run were dealt to its pipeline stages, where that is not evenly.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "eratos/job/job.h"
+
+namespace eratos::reader {
+
+// A layout string of Megatron-LM in the notes: "...; pp layout Et*4|(t*4|)*14tmL; ...".
+std::optional<job::LayoutSpec> layout_in(const std::string& notes);
+
+// Layers dealt so that the largest stage, output layer counted by its FLOPs, is as small as whole
+// layers allow; stages that get one less come first, where memory is scarce. Letters: L layers,
+// p stages, w the output layer in layers: w = V / (12 h + 2 s).
+// Source: arXiv 2411.05288 (its redistributed baseline); FLOPs of arXiv 2104.04473.
+// Worked example: L 32, p 8, h 3072, s 2048, V 131072: w 3.2; 4 4 4 4 5 5 5 and 1 with the output.
+job::LayoutSpec redistributed(const job::JobSpec& spec);
+
+}  // namespace eratos::reader

@@ -371,6 +371,29 @@ TEST(LocalShapes, EmbeddingAndHead) {
   EXPECT_EQ(ops::parameter_elements(l.program("output")), 32064 * 4096.0 + 4096);
 }
 
+// Two norms' outputs side by side, 2 * 7168 wide, meet half of the projection's 7168 columns on each
+// of two ranks; the result is gathered by columns and cut by tokens.
+TEST(LocalShapes, PredictionModuleJoinsByColumns) {
+  model::Architecture a = deepseek_v3(1, 1);
+  a.mtp_layers = 1;
+  job::JobSpec spec = job_of(std::move(a), 2, {1, 2, 4096});
+  spec.parallel.tp = 2;
+  spec.parallel.sequence_parallel = true;
+  const Lowered l = lowered(spec);
+  const Lines forward = lines_of(l.program("mtp").forward);
+  EXPECT_EQ((Lines{forward.begin(), forward.begin() + 3}),
+            (Lines{"forward mtp all_gather tp 117440512",  // 4096 * 14336 * 2
+                   "forward mtp 4096 3584 14336",          //
+                   "forward mtp all_gather tp 58720256"}));
+  const Lines backward = lines_of(l.program("mtp").backward);
+  EXPECT_EQ((Lines{backward.end() - 5, backward.end()}),
+            (Lines{"dgrad mtp all_gather tp 58720256",     //
+                   "dgrad mtp all_gather tp 117440512",    //
+                   "dgrad mtp 4096 14336 3584",            //
+                   "dgrad mtp reduce_scatter tp 117440512",
+                   "wgrad mtp 3584 14336 4096"}));
+}
+
 TEST(LocalShapes, StagesSendTheirShardOfTheStream) {
   job::JobSpec spec = llama_job(8, 2, true);
   spec.parallel.pp = 4;

@@ -25,11 +25,11 @@ std::string describe(const job::JobSpec& s) {
          s.recompute.modules.to_string() + " " + std::string(job::name_of(s.precision));
 }
 
-// Work that every tensor-parallel rank repeats: what is held whole (MLA's down projections and MTP's
-// joining projection) on tokens that sequence parallelism does not cut.
+// Work that every tensor-parallel rank repeats: what is held whole (MLA's down projections) on tokens
+// that sequence parallelism does not cut.
 bool is_replicated(const job::JobSpec& spec, const ops::Op& op) {
   return spec.parallel.tp > 1 && !spec.parallel.sequence_parallel &&
-         (op.module == ops::Module::mla_down || op.module == ops::Module::mtp);
+         op.module == ops::Module::mla_down;
 }
 
 TEST(EveryJob, ModelFlopsAreConservedUnderEverySplit) {

@@ -118,7 +118,7 @@ TEST(Step, ATiedTableIsReducedBetweenTheEnds) {
   job::JobSpec spec = job_of(gpt(n, 2048), 4, {1, 4, 2048});
   spec.parallel.pp = 4;
   const Lowered l = lowered(spec);
-  const Traffic shared{Module::gradient_reduce, CollectiveKind::all_reduce, Axis::pp,
+  const Traffic shared{Module::gradient_reduce, CollectiveKind::send_recv, Axis::pp,
                        4 * 50304 * 1024.0};
   EXPECT_EQ(traffic_of(l.all.step_ops[0]), (std::vector<Traffic>{shared}));
   EXPECT_TRUE(traffic_of(l.all.step_ops[1]).empty());

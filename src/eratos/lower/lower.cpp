@@ -58,6 +58,8 @@ bool recomputed_in_full(const job::RecomputeSpec& r, int layer, int position_in_
   if (!r.layer_ids.empty()) {
     return std::find(r.layer_ids.begin(), r.layer_ids.end(), layer) != r.layer_ids.end();
   }
+  // Assumes: `uniform` keeps every layer's input, as with units of one layer; larger units keep one
+  // input a unit and hold all layers of a unit at once in backward.
   if (r.method == job::RecomputeMethod::uniform) return true;
   return position_in_stage < r.layers;
 }

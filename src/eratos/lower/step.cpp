@@ -103,7 +103,8 @@ void step_ops(const job::CheckedJob& job, const RankParameters& n, std::vector<o
                bytes_of(n.replicated, main), 0.0);
   }
   if (n.shared_embedding > 0) {
-    collective(out, Module::gradient_reduce, CollectiveKind::all_reduce, Axis::pp, ops::Stream::pp,
+    // The two ends of the pipeline exchange their sums: an all-reduce of two ranks.
+    collective(out, Module::gradient_reduce, CollectiveKind::send_recv, Axis::pp, ops::Stream::pp,
                bytes_of(n.shared_embedding, main), 0.0);
   }
   reduce_gradients(job, n.dense, Axis::dp_cp, out);

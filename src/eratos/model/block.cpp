@@ -14,10 +14,12 @@ namespace eratos::model {
 namespace {
 
 using layer::Builder;
+using ops::CollectiveKind;
 using ops::ElementwiseClass;
 using ops::Module;
 using ops::Pass;
 using ops::TensorId;
+using parallel::Axis;
 
 struct BlockState {
   layer::NormState mixer_norm;
@@ -175,17 +177,35 @@ void lower_mtp(const layer::BlockSpec& block, const layer::OutputSpec& head,
   const TensorId joined = b.tensor("mtp_joined", 2 * tokens * hidden, Module::mtp);
   b.elementwise(Pass::forward, Module::mtp, ElementwiseClass::streaming,
                 {norm_h.output, norm_e.output}, {joined});
-  const layer::LinearSpec join{"mtp_projection", 2 * hidden, hidden, layer::Split::replicated,
+  const layer::LinearSpec join{"mtp_projection", 2 * hidden, hidden, layer::Split::column,
                                Module::mtp, false, 1};
   layer::LinearState join_state;
-  const TensorId x = layer::linear_forward(join, b, joined, join_state);
+  TensorId x = layer::linear_forward(join, b, joined, join_state);
+  const double whole = context.tokens() * hidden;
+  if (context.tp > 1) {
+    const TensorId columns = b.tensor("mtp_gathered", whole, Module::mtp);
+    b.collective(Pass::forward, Module::mtp, CollectiveKind::all_gather, Axis::tp, whole,
+                 context.activation, {x}, {columns});
+    x = columns;
+  }
+  if (context.sequence_parallel) {
+    const TensorId rows = b.tensor("mtp_shard", tokens * hidden, Module::mtp);
+    b.slice(Module::mtp, x, {rows});
+    x = rows;
+  }
   BlockState s;
   const TensorId y = block_forward(block, b, hidden, x, s);
   layer::OutputState o;
   layer::output_forward(head, b, y, o, false);
   out.output = y;
   const TensorId dy = layer::output_backward(head, b, o);
-  const TensorId dx = block_backward(block, b, hidden, dy, s);
+  TensorId dx = block_backward(block, b, hidden, dy, s);
+  if (context.sequence_parallel) {
+    const TensorId rows = b.tensor("mtp_gradient_gathered", whole, Module::mtp);
+    b.collective(Pass::dgrad, Module::mtp, CollectiveKind::all_gather, Axis::tp, whole,
+                 context.activation, {dx}, {rows});
+    dx = rows;
+  }
   const TensorId d_joined = layer::linear_backward(join, b, join_state, dx);
   const TensorId d_e = layer::norm_backward(block.norm, b, norm_e, d_joined, Module::mtp);
   const TensorId d_h = layer::norm_backward(block.norm, b, norm_h, d_joined, Module::mtp);

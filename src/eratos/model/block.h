@@ -18,7 +18,8 @@ void lower_embedding(const layer::EmbeddingSpec& spec, const layer::LayerContext
 void lower_output(const layer::OutputSpec& spec, const layer::LayerContext& context,
                   bool own_weight, ops::Program& out);
 // A multi-token prediction module: two norms, the 2h -> h projection, one block, and the shared
-// head once more. Source: arXiv 2412.19437, section 2.2.
+// head once more. Source: arXiv 2412.19437, section 2.2; under tensor parallelism the projection is
+// cut by columns and gathered, Megatron-LM core/transformer/multi_token_prediction.py (eh_proj).
 void lower_mtp(const layer::BlockSpec& block, const layer::OutputSpec& head,
                const layer::LayerContext& context, double hidden, ops::Program& out);
 

@@ -99,7 +99,7 @@ TEST(Borrow, FillsOnlyWhatIsMissingAndSaysSo) {
   EXPECT_DOUBLE_EQ(part.collectives[2].alpha.value, 15e-6);
 
   ASSERT_EQ(part.statements.size(), 4u);
-  EXPECT_EQ(part.statements[0],
+  EXPECT_EQ(part.statements[0].text,
             "h800: attention rates borrowed from h100-sxm, scaled by the matrix peak");
 }
 

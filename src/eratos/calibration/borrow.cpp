@@ -24,14 +24,17 @@ bool has_kind(const PartCalibration& part, const std::string& kind) {
 
 void borrow_from(PartCalibration& part, const hardware::AcceleratorSpec& part_spec,
                  const PartCalibration& kin, const hardware::AcceleratorSpec& kin_spec) {
+  using Section = Borrowing::Section;
   const std::string from = " borrowed from " + kin.part;
 
   for (std::size_t i = 0; i < part.gemm.size(); ++i) {
     if (part.gemm[i].peak_fraction > 0 || kin.gemm[i].peak_fraction <= 0) continue;
     if (part_spec.peak[i].value <= 0) continue;
     part.gemm[i] = kin.gemm[i];
-    part.statements.push_back(part.part + ": " + std::string(name_of(static_cast<DType>(i))) +
-                              " GEMM efficiency" + from);
+    const auto dtype = static_cast<DType>(i);
+    part.statements.push_back({Section::matrix, dtype,
+                               part.part + ": " + std::string(name_of(dtype)) +
+                                   " GEMM efficiency" + from});
   }
 
   if (part.attention.curves.empty() && !kin.attention.curves.empty()) {
@@ -39,13 +42,15 @@ void borrow_from(PartCalibration& part, const hardware::AcceleratorSpec& part_sp
     for (AttentionCurve& curve : part.attention.curves) {
       curve.rate *= ratio(matrix_peak(part_spec, curve.dtype), matrix_peak(kin_spec, curve.dtype));
     }
-    part.statements.push_back(part.part + ": attention rates" + from +
-                              ", scaled by the matrix peak");
+    part.statements.push_back({Section::attention, DType::bf16,
+                               part.part + ": attention rates" + from +
+                                   ", scaled by the matrix peak"});
   }
 
   if (part.elementwise.share[0] <= 0 && kin.elementwise.share[0] > 0) {
     part.elementwise = kin.elementwise;
-    part.statements.push_back(part.part + ": memory-bound kernels" + from);
+    part.statements.push_back({Section::memory_bound, DType::bf16,
+                               part.part + ": memory-bound kernels" + from});
   }
 
   // Kinds present before anything is added, so that all of kin's rows of a kind come along.
@@ -60,13 +65,15 @@ void borrow_from(PartCalibration& part, const hardware::AcceleratorSpec& part_sp
     any = true;
   }
   if (any) {
-    part.statements.push_back(part.part + ": collectives inside the node" + from +
-                              ", scaled by the scale-up bandwidth");
+    part.statements.push_back({Section::collective, DType::bf16,
+                               part.part + ": collectives inside the node" + from +
+                                   ", scaled by the scale-up bandwidth"});
   }
 
   if (part.network.share <= 0 && kin.network.share > 0) {
     part.network = kin.network;
-    part.statements.push_back(part.part + ": network efficiency" + from);
+    part.statements.push_back({Section::network, DType::bf16,
+                               part.part + ": network efficiency" + from});
   }
 }
 

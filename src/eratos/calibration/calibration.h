@@ -98,6 +98,14 @@ struct Residuals {
   std::string basis;
 };
 
+// A section of a calibration that is another part's.
+struct Borrowing {
+  enum class Section { matrix, attention, memory_bound, collective, network };
+  Section section = Section::matrix;
+  DType dtype = DType::bf16;  // of a matrix section
+  std::string text;           // one sentence
+};
+
 // Everything known about one part.
 struct PartCalibration {
   std::string part;      // accelerator name
@@ -108,7 +116,7 @@ struct PartCalibration {
   std::vector<CollectiveCurve> collectives;  // inside the scale-up domain
   NetworkCurve network;
   std::string source;
-  std::vector<std::string> statements;  // one sentence for every section taken from kin
+  std::vector<Borrowing> statements;  // one for every section taken from kin
 
   const GemmCurve& gemm_of(DType t) const { return gemm[static_cast<std::size_t>(t)]; }
 };

@@ -39,7 +39,8 @@ void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, PassTim
   double* exposed[] = {nullptr, &out.tp, &out.cp, &out.ep, &out.dp, nullptr};
   for (std::size_t s = 0; s < kStreams; ++s) {
     if (communication[s] <= 0 || exposed[s] == nullptr) continue;
-    const double share = overlappable[s] / communication[s];
+    // A weighted mean of shares: at most 1, rounding aside.
+    const double share = std::min(1.0, overlappable[s] / communication[s]);
     const double hidden = share * std::min(room, communication[s]);
     *exposed[s] = communication[s] - hidden;
     out.module[index_of(owner[s])] -= hidden;

@@ -8,6 +8,7 @@
 // Worked example: C 10 ms, K 4 ms, w 0.5, kappa 0.2: hidden 2, exposed 2, pass 12.4 ms.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -46,7 +47,8 @@ struct ChunkTime {
   PassTime sum;
   double host = 0;
   double duration = 0;  // sum.device() and host combined
-  double launch() const { return duration - sum.device(); }
+  // The parts are sums of their own, so rounding may leave a hair below zero.
+  double launch() const { return std::max(0.0, duration - sum.device()); }
 };
 
 // What pricing needs, fixed for a job.

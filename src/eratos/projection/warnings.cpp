@@ -8,10 +8,15 @@ namespace {
 
 void borrowed_numbers(const job::JobSpec& spec, const calibration::Calibration& calibration,
                       std::vector<Warning>& out) {
-  if (!calibration.part.borrowed.empty()) {
-    out.push_back({"calibration-borrowed", "no measurements of " + spec.cluster.accelerator.name +
-                                               ": efficiencies are those of " +
-                                               calibration.part.borrowed});
+  using Section = calibration::Borrowing::Section;
+  const DType format = job::gemm_dtype(spec.precision);
+  const bool across_nodes = spec.cluster.levels.size() > 1;
+  for (const calibration::Borrowing& b : calibration.part.statements) {
+    const bool unused = (b.section == Section::matrix && b.dtype != format &&
+                         b.dtype != job::activation_dtype(spec.precision)) ||
+                        (b.section == Section::network && !across_nodes) ||
+                        (b.section == Section::collective && spec.cluster.gpus() == 1);
+    if (!unused) out.push_back({"calibration-borrowed", b.text});
   }
   for (const std::string& field : spec.cluster.accelerator.borrowed) {
     out.push_back({"hardware-borrowed", spec.cluster.accelerator.name + ": " + field +

@@ -33,9 +33,8 @@ int deliver_illegal(const Job& job, const Diagnostics& faults, const Arguments& 
                     Format format) {
   report_faults(faults);
   const std::vector<report::Nearby> near = nearby(job);
-  return deliver(format == Format::json
-                     ? report::illegal_json(faults, near, std::string(kVersion))
-                     : report::illegal_text(near, style_of(arguments)),
+  return deliver(format == Format::json ? report::illegal_json(faults, near, std::string(kVersion))
+                                        : report::illegal_text(near, style_of(arguments)),
                  arguments, kBadInput);
 }
 
@@ -54,9 +53,8 @@ int run_check(const Arguments& arguments) {
   const std::vector<report::Nearby> near =
       fits ? std::vector<report::Nearby>{} : nearby(*projected.job);
   const report::Answer answer = answer_of(projected);
-  return deliver(*format == Format::json
-                     ? report::check_json(answer, near)
-                     : report::check_text(answer, near, style_of(arguments)),
+  return deliver(*format == Format::json ? report::check_json(answer, near)
+                                         : report::check_text(answer, near, style_of(arguments)),
                  arguments, fit_code(arguments, fits));
 }
 

@@ -9,8 +9,8 @@
 #include <system_error>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "apps/exit_code.h"
 #include "apps/flags.h"
@@ -47,7 +47,8 @@ std::string help_of(const Command& command) {
                                 command.words, command.what);
   for (const Flag& f : all_flags()) {
     if (f.what.empty() || !takes(command.name, f)) continue;
-    std::string left = f.letter.empty() ? std::string(f.name) : fmt::format("{}, {}", f.letter, f.name);
+    std::string left =
+        f.letter.empty() ? std::string(f.name) : fmt::format("{}, {}", f.letter, f.name);
     if (!f.value.empty()) left += fmt::format(" {}", f.value);
     out += fmt::format("  {:<23} {}{}\n", left, f.what, f.repeats ? " (may be repeated)" : "");
   }
@@ -199,8 +200,7 @@ std::variant<Call, Said> parse_command_line(int argc, const char* const* argv) {
         if (!bad.empty()) return usage_error(bad, command.name);
       }
     }
-    call.arguments.flags[name] =
-        given != values.end() ? given->second : std::vector<std::string>{};
+    call.arguments.flags[name] = given != values.end() ? given->second : std::vector<std::string>{};
   }
 
   const auto words = static_cast<int>(call.arguments.words.size());

@@ -20,15 +20,15 @@ struct Command {
 };
 
 //       function  name        words            least most  what
-#define ERATOS_COMMANDS(X)                                                                       \
-  X(project,  "project",  "JOB",            1, 1, "memory, step time and throughput of a job")    \
-  X(memory,   "memory",   "JOB",            1, 1, "only the memory half, with its tables")        \
-  X(check,    "check",    "JOB",            1, 1, "is it legal, does it fit, and what would")     \
-  X(explain,  "explain",  "JOB [KEY]",      1, 2, "one number as a tree: formula, inputs, source") \
-  X(validate, "validate", "RUNS.csv ...",   1, 0, "projections against measured runs")            \
-  X(import_,  "import",   "JOB",            1, 1, "the normalised job, and where each value came from") \
-  X(list,     "list",     "KIND",           1, 1, "what the catalogue knows")                     \
-  X(show,     "show",     "KIND NAME",      2, 2, "one entry of the catalogue, with its sources")
+#define ERATOS_COMMANDS(X)                                                                  \
+  X(project, "project", "JOB", 1, 1, "memory, step time and throughput of a job")           \
+  X(memory, "memory", "JOB", 1, 1, "only the memory half, with its tables")                 \
+  X(check, "check", "JOB", 1, 1, "is it legal, does it fit, and what would")                \
+  X(explain, "explain", "JOB [KEY]", 1, 2, "one number as a tree: formula, inputs, source") \
+  X(validate, "validate", "RUNS.csv ...", 1, 0, "projections against measured runs")        \
+  X(import_, "import", "JOB", 1, 1, "the normalised job, and where each value came from")   \
+  X(list, "list", "KIND", 1, 1, "what the catalogue knows")                                 \
+  X(show, "show", "KIND NAME", 2, 2, "one entry of the catalogue, with its sources")
 
 #define ERATOS_DECLARE_COMMAND(id, name, words, least, most, what) int run_##id(const Arguments&);
 ERATOS_COMMANDS(ERATOS_DECLARE_COMMAND)
@@ -43,7 +43,7 @@ inline constexpr Command kCommands[] = {
 
 // Named in the manual, not built yet: refused by name instead of as a typing error.
 inline constexpr std::string_view kLaterCommands[] = {
-    "compare", "schedule", "measure", "import-trace", "calibrate", "search",
-    "tune",    "export",   "serve",   "mcp"};
+    "compare", "schedule", "measure", "import-trace", "calibrate",
+    "search",  "tune",     "export",  "serve",        "mcp"};
 
 }  // namespace eratos::apps

@@ -5,7 +5,7 @@ namespace eratos::apps {
 
 enum ExitCode : int {
   kAnswered = 0,
-  kDoesNotFit = 1,   // answered, and the job does not fit (--require-fit)
+  kDoesNotFit = 1,  // answered, and the job does not fit (--require-fit)
   kUsage = 2,
   kBadInput = 3,     // every fault on standard error as file:line:column: error: message
   kEnvironment = 4,  // a file that cannot be written, a missing device or library

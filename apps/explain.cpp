@@ -39,8 +39,8 @@ int run_explain(const Arguments& arguments) {
   const Result<std::unique_ptr<Job>> job = load_job(arguments);
   if (!job) return report_faults(job.error());
   const Result<projection::Explanation> tree =
-      projection::explain((*job)->checked, (*job)->calibration, (*job)->options,
-                          arguments.words[1], *(*job)->workspace);
+      projection::explain((*job)->checked, (*job)->calibration, (*job)->options, arguments.words[1],
+                          *(*job)->workspace);
   if (!tree) return report_faults(tree.error());
   const std::string text = *format == Format::json
                                ? report::explanation_json(*tree, std::string(kVersion))

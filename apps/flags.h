@@ -10,10 +10,10 @@ namespace eratos::apps {
 enum class Value { none, text, count, share, pair };
 
 struct Flag {
-  std::string_view name;      // "--set"
-  std::string_view letter;    // "-o", or ""
+  std::string_view name;    // "--set"
+  std::string_view letter;  // "-o", or ""
   Value kind = Value::none;
-  std::string_view value;     // what --help calls it: "KEY=VALUE"; "" for a switch
+  std::string_view value;  // what --help calls it: "KEY=VALUE"; "" for a switch
   bool repeats = false;
   std::string_view what;      // "" for a flag of a later version: refused by name
   std::string_view commands;  // those that take it, between blanks: " project memory "

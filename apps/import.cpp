@@ -69,8 +69,8 @@ std::string import_text(const reader::JobRead& read, const Node& tree) {
   }
   for (const reader::Warning& w : report.warnings) {
     const std::string where = short_place(w.where);
-    out += fmt::format("# warning [{}] {}{}{}\n", w.code, where, where.empty() ? "" : ": ",
-                       w.message);
+    out +=
+        fmt::format("# warning [{}] {}{}{}\n", w.code, where, where.empty() ? "" : ": ", w.message);
   }
   return out;
 }

@@ -19,9 +19,8 @@ Result<KindWord> kind_called(const std::string& word) {
     known.emplace_back(k.word);
   }
   const std::string near = nearest_name(word, known);
-  const std::string hint =
-      near.empty() ? fmt::format("known: {}", fmt::join(known, ", "))
-                   : fmt::format("did you mean `{}`?", near);
+  const std::string hint = near.empty() ? fmt::format("known: {}", fmt::join(known, ", "))
+                                        : fmt::format("did you mean `{}`?", near);
   return fault({{}, fmt::format("unknown kind `{}`; {}", word, hint)});
 }
 

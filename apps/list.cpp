@@ -51,26 +51,41 @@ struct Listing {
 Listing listing_of(reader::Kind kind) {
   switch (kind) {
     case reader::Kind::models:
-      return {{{"model"}, {"parameters", Align::right}, {"active", Align::right},
-               {"layers", Align::right}, {"hidden", Align::right}, {"vocab", Align::right}},
+      return {{{"model"},
+               {"parameters", Align::right},
+               {"active", Align::right},
+               {"layers", Align::right},
+               {"hidden", Align::right},
+               {"vocab", Align::right}},
               [](const Node& t) -> std::vector<std::string> {
                 const double active = number_at(t, "active_parameters");
-                return {text_at(t, "name"), report::count(number_at(t, "parameters")),
-                        active > 0 ? report::count(active) : "", text_at(t, "layers"),
-                        text_at(t, "hidden"), text_at(t, "vocab")};
+                return {text_at(t, "name"),
+                        report::count(number_at(t, "parameters")),
+                        active > 0 ? report::count(active) : "",
+                        text_at(t, "layers"),
+                        text_at(t, "hidden"),
+                        text_at(t, "vocab")};
               }};
     case reader::Kind::accelerators:
-      return {{{"accelerator"}, {"kind"}, {"memory GiB", Align::right}, {"HBM TB/s", Align::right},
-               {"bf16 TFLOPS", Align::right}, {"fp8 TFLOPS", Align::right},
-               {"scale-up GB/s", Align::right}, {"domain", Align::right}, {"confidence"}},
+      return {{{"accelerator"},
+               {"kind"},
+               {"memory GiB", Align::right},
+               {"HBM TB/s", Align::right},
+               {"bf16 TFLOPS", Align::right},
+               {"fp8 TFLOPS", Align::right},
+               {"scale-up GB/s", Align::right},
+               {"domain", Align::right},
+               {"confidence"}},
               [](const Node& t) -> std::vector<std::string> {
-                return {text_at(t, "name"), text_at(t, "kind"),
+                return {text_at(t, "name"),
+                        text_at(t, "kind"),
                         quantity(t, "memory.visible_bytes", kGiB),
                         quantity(t, "memory.bandwidth_bytes_per_s", 1e12),
                         quantity(t, "peak_flops_per_s.bf16", 1e12),
                         quantity(t, "peak_flops_per_s.fp8", 1e12),
                         quantity(t, "scale_up.bandwidth_bytes_per_s", 1e9),
-                        text_at(t, "scale_up.domain_gpus"), text_at(t, "confidence")};
+                        text_at(t, "scale_up.domain_gpus"),
+                        text_at(t, "confidence")};
               }};
     case reader::Kind::clusters:
       return {{{"cluster"}, {"accelerator"}, {"a node", Align::right}, {"levels"}},
@@ -83,17 +98,15 @@ Listing listing_of(reader::Kind kind) {
                                           quantity(level, "bandwidth_bytes_per_s", 1e9));
                   }
                 }
-                return {text_at(t, "name"), text_at(t, "accelerator"),
-                        text_at(t, "gpus_per_node"), levels};
+                return {text_at(t, "name"), text_at(t, "accelerator"), text_at(t, "gpus_per_node"),
+                        levels};
               }};
     case reader::Kind::frameworks:
-      return {{{"framework"}, {"generation"}},
-              [](const Node& t) -> std::vector<std::string> {
+      return {{{"framework"}, {"generation"}}, [](const Node& t) -> std::vector<std::string> {
                 return {text_at(t, "name"), text_at(t, "generation")};
               }};
     case reader::Kind::calibrations:
-      return {{{"part"}, {"takes the rest from"}},
-              [](const Node& t) -> std::vector<std::string> {
+      return {{{"part"}, {"takes the rest from"}}, [](const Node& t) -> std::vector<std::string> {
                 return {text_at(t, "part"), text_at(t, "borrowed")};
               }};
   }
@@ -141,7 +154,8 @@ int run_list(const Arguments& arguments) {
   if (!format) return report_usage(format.error().front().message);
   const Result<KindWord> kind = kind_called(arguments.words[0]);
   if (!kind) return report_usage(kind.error().front().message);
-  if (!kind->kind) return deliver(list_schedules(*format, style_of(arguments)), arguments, kAnswered);
+  if (!kind->kind)
+    return deliver(list_schedules(*format, style_of(arguments)), arguments, kAnswered);
   const Result<std::string> listed = list_files(*kind, *format, style_of(arguments));
   if (!listed) return report_faults(listed.error());
   return deliver(*listed, arguments, kAnswered);

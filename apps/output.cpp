@@ -16,8 +16,7 @@ namespace eratos::apps {
 
 int deliver(const std::string& text, const Arguments& arguments, int code) {
   if (arguments.has("--output")) {
-    const auto overwrite =
-        arguments.has("--force") ? text::Overwrite::yes : text::Overwrite::no;
+    const auto overwrite = arguments.has("--force") ? text::Overwrite::yes : text::Overwrite::no;
     const Result<void> written = text::write_file(arguments.value("--output"), text, overwrite);
     if (!written) {
       report_faults(written.error());
@@ -61,8 +60,9 @@ Result<Format> format_of(const Arguments& arguments, std::string_view allowed) {
   }
   for (const std::string_view later : {"csv", "markdown", "html"}) {
     if (name == later) {
-      return fault({{}, fmt::format("`--format {}` of `{}` is not available in this version", name,
-                                    arguments.command)});
+      return fault({{},
+                    fmt::format("`--format {}` of `{}` is not available in this version", name,
+                                arguments.command)});
     }
   }
   return fault({{}, fmt::format("unknown format `{}`; known: {}", name, allowed)});

@@ -23,7 +23,8 @@ int report_usage(std::string_view message);
 report::Style style_of(const Arguments& arguments);
 
 enum class Format { text, json, csv };
-// The value of --format. Errors: not among `allowed` ("text json"); those of a later version say so.
+// The value of --format. Errors: not among `allowed` ("text json"); those of a later version say
+// so.
 Result<Format> format_of(const Arguments& arguments, std::string_view allowed);
 
 }  // namespace eratos::apps

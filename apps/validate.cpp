@@ -51,8 +51,8 @@ AccuracyRow row_of(const reader::RunName& name, const std::string& file) {
 // What the source would have printed for the projected step: its FLOPs of a token by its own count.
 double flops_per_token(const job::JobSpec& spec, const reader::FlopCount& count) {
   const model::Architecture& a = spec.model;
-  const double model_flops = projection::model_flops_per_token(a, spec.batch.sequence,
-                                                               count.attention, a.vocab);
+  const double model_flops =
+      projection::model_flops_per_token(a, spec.batch.sequence, count.attention, a.vocab);
   double flops = model_flops;
   if (count.recompute && spec.recompute.granularity == job::Granularity::full) {
     const double head = 6 * a.hidden * a.vocab;
@@ -187,16 +187,15 @@ void project_all(const std::vector<Work>& work,
       const projection::WorkspacePtr workspace = projection::make_workspace();
       for (std::size_t i = next++; i < work.size(); i = next++) {
         const Work& w = work[i];
-        project_row(w.run, calibrations.at(w.run.spec.cluster.accelerator.name), options,
-                    least_mfu, *workspace, rows[w.row]);
+        project_row(w.run, calibrations.at(w.run.spec.cluster.accelerator.name), options, least_mfu,
+                    *workspace, rows[w.row]);
       }
     } catch (...) {
       const std::lock_guard<std::mutex> lock(failure_guard);
       failure = std::current_exception();
     }
   };
-  const std::size_t threads =
-      std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 16);
+  const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 16);
   std::vector<std::thread> pool;
   for (std::size_t i = 1; i < threads; ++i) pool.emplace_back(take_rows);
   take_rows();

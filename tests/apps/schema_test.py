@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`eratos project --format json` against docs/schema/project.json, and its sums against one another.
+"""`eratos project --format json` against docs/schema/project.json, and its sums.
 
 The schema's own list of keys is checked against the agreed one below, so that neither can drift.
 """

@@ -64,8 +64,8 @@ TEST(Truth, ReadsANanotronRun) {
 
 TEST(Truth, AStepTimeGivesTokens) {
   // 256 sequences of 4096 in 2 s on 16 GPUs: 256 * 4096 / (2 * 16) = 32,768 tokens/s/GPU.
-  const auto run = read_one(
-      "x,h100-sxm,16,8,megatron-lm,llama2-7b,bf16,4096,1,256,1,,2,,,,,,,,,,,,,,,,2,,,,\n");
+  const auto run =
+      read_one("x,h100-sxm,16,8,megatron-lm,llama2-7b,bf16,4096,1,256,1,,2,,,,,,,,,,,,,,,,2,,,,\n");
   ASSERT_TRUE(run.has_value()) << run.error().reason;
   EXPECT_EQ(run->measured.from, SpeedFrom::step_time_s);
   EXPECT_EQ(run->measured.tokens_per_s_per_gpu, 32768);
@@ -82,8 +82,10 @@ struct Refusal {
 TEST(Truth, NamesWhatIsMissingOrNotModelled) {
   const std::string figures = ",,,,,,,,,1000,,,,,,,\n";
   const std::vector<Refusal> cases{
-      {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,,1,1,1,,,,8" + figures, "gbs not stated", ""},
-      {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,,8,1,1,1,,,,8" + figures, "mbs not stated", ""},
+      {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,,1,1,1,,,,8" + figures, "gbs not stated",
+       ""},
+      {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,,8,1,1,1,,,,8" + figures, "mbs not stated",
+       ""},
       {"x,h100-sxm,,8,megatron-lm,llama2-7b,bf16,4096,1,8,1,1,1,,,,8" + figures,
        "num_gpus not stated", ""},
       {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,3,1,1,,,," + figures,
@@ -223,7 +225,8 @@ TEST(TruthWords, Recompute) {
   EXPECT_EQ(r.modules.count(), 2U);
 
   EXPECT_NE(read_recompute("selective: op-level policy", r = {}), "");
-  EXPECT_NE(read_recompute("full, 3 layers (whether per stage or in all is not stated)", r = {}), "");
+  EXPECT_NE(read_recompute("full, 3 layers (whether per stage or in all is not stated)", r = {}),
+            "");
 }
 
 TEST(TruthWords, OverlapPrecisionAttention) {

@@ -55,10 +55,10 @@ TEST(Accuracy, FeasibilityCountsBothWays) {
     row.fits = fits;
     return row;
   };
-  const Feasibility f = summarise({outcome("fits", true), outcome("fits", false),
-                                   outcome("oom", true), outcome("oom", false),
-                                   outcome("oom", false)})
-                            .feasibility;
+  const Feasibility f =
+      summarise({outcome("fits", true), outcome("fits", false), outcome("oom", true),
+                 outcome("oom", false), outcome("oom", false)})
+          .feasibility;
   EXPECT_EQ(f.n_fits, 2);
   EXPECT_EQ(f.false_oom, 1);
   EXPECT_EQ(f.n_oom, 3);

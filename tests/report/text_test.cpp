@@ -55,7 +55,8 @@ TEST(ReportText, ColourIsOnlyPaint) {
   const HandFilled hand;
   std::string coloured = project_text(hand.answer, {.colour = true});
   EXPECT_NE(coloured.find("\x1b[1;32mfits\x1b[0m"), std::string::npos);
-  for (std::size_t at = coloured.find('\x1b'); at != std::string::npos; at = coloured.find('\x1b')) {
+  for (std::size_t at = coloured.find('\x1b'); at != std::string::npos;
+       at = coloured.find('\x1b')) {
     coloured.erase(at, coloured.find('m', at) - at + 1);
   }
   EXPECT_EQ(coloured, project_text(hand.answer, {}));
@@ -65,11 +66,10 @@ TEST(ReportText, CheckSaysWhatIsLargeAndWhatWouldFit) {
   HandFilled hand;
   hand.projection.memory.fits = false;
   hand.projection.memory.capacity = gib(48);
-  expect_golden("check.txt",
-                check_text(hand.answer,
-                           {{"recompute.granularity=full", gib(31), Seconds{11.2}},
-                            {"batch.micro=1", gib(40), Seconds{10.4}}},
-                           {}));
+  expect_golden("check.txt", check_text(hand.answer,
+                                        {{"recompute.granularity=full", gib(31), Seconds{11.2}},
+                                         {"batch.micro=1", gib(40), Seconds{10.4}}},
+                                        {}));
 }
 
 TEST(ReportText, VerdictNamesTheRoom) {
@@ -85,8 +85,8 @@ TEST(ReportText, VerdictNamesTheRoom) {
 TEST(ReportText, ExplanationIsATree) {
   const projection::Explanation leaf{"tokens", "8192 tokens", "", "job.yaml:3:3", "input", {}};
   const projection::Explanation middle{"compute", "7 s", "flops / rate", "", "calibrated", {leaf}};
-  const projection::Explanation root{"time.step_s", "10 s", "compute + bubble", "docs/MODEL.md",
-                                     "analytic", {middle, leaf}};
+  const projection::Explanation root{"time.step_s",   "10 s",     "compute + bubble",
+                                     "docs/MODEL.md", "analytic", {middle, leaf}};
   expect_golden("explain.txt", explanation_text(root, {}));
 }
 

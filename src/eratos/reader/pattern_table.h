@@ -18,7 +18,8 @@ bool matches(std::string_view pattern, std::string_view word);
 
 class PatternTable {
  public:
-  // `name` of a CSV file of data/. ERATOS_CHECK: it exists and is a table; it is part of the program.
+  // `name` of a CSV file of data/. ERATOS_CHECK: it exists and is a table; it is part of the
+  // program.
   explicit PatternTable(std::string_view name);
 
   // The first row whose pattern meets `word` and that `also` accepts.

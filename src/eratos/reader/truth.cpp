@@ -19,10 +19,26 @@ namespace eratos::reader {
 namespace {
 
 // Columns without which nothing can be said about a row.
-constexpr std::string_view kColumns[] = {
-    "id",  "gpu", "num_gpus", "gpus_per_node", "framework", "model",     "precision",
-    "seq_len", "mbs", "gbs",  "tp",            "cp",        "pp",        "sharding",
-    "recompute",  "notes",   "tokens_per_s_per_gpu", "step_time_s", "mfu", "peak_memory_gb"};
+constexpr std::string_view kColumns[] = {"id",
+                                         "gpu",
+                                         "num_gpus",
+                                         "gpus_per_node",
+                                         "framework",
+                                         "model",
+                                         "precision",
+                                         "seq_len",
+                                         "mbs",
+                                         "gbs",
+                                         "tp",
+                                         "cp",
+                                         "pp",
+                                         "sharding",
+                                         "recompute",
+                                         "notes",
+                                         "tokens_per_s_per_gpu",
+                                         "step_time_s",
+                                         "mfu",
+                                         "peak_memory_gb"};
 
 Unusable unusable(const RunName& name, std::string reason, std::string detail = {}) {
   return {name, std::move(reason), std::move(detail)};
@@ -194,8 +210,7 @@ std::optional<Unusable> RunReader::State::fill_framework(const TruthRow& row, Ru
 
 // The named network of the row's source where its parts are the row's, else what the part implies.
 std::string RunReader::State::choose_cluster(const RunName& name, int nodes, int gpus_per_node) {
-  const std::string size =
-      '-' + std::to_string(nodes) + 'x' + std::to_string(gpus_per_node);
+  const std::string size = '-' + std::to_string(nodes) + 'x' + std::to_string(gpus_per_node);
   std::string chosen = name.gpu + size;
   clusters.find(name.id, [&](std::size_t line) {
     const std::string candidate = std::string(clusters.cell(line, "cluster")) + size;

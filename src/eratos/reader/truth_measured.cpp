@@ -24,8 +24,8 @@ void MeasuredConventions::read_speed(const TruthRow& row, const job::JobSpec& sp
     out.tokens_per_s_per_gpu = *tokens;
   } else if (step > 0) {
     out.from = SpeedFrom::step_time_s;
-    out.tokens_per_s_per_gpu = static_cast<double>(spec.batch.global) * spec.batch.sequence /
-                               (step * spec.cluster.gpus());
+    out.tokens_per_s_per_gpu =
+        static_cast<double>(spec.batch.global) * spec.batch.sequence / (step * spec.cluster.gpus());
   } else if (out.mfu > 0) {
     out.from = SpeedFrom::mfu;
   } else if (out.tflops_per_gpu > 0 && row.text("flops_convention") != "unknown") {

@@ -34,8 +34,9 @@ bool TruthRow::says_yes(std::string_view column) const {
 }
 
 std::string TruthRow::unreadable() const {
-  constexpr std::string_view kWhole[] = {"num_gpus", "gpus_per_node", "seq_len", "mbs", "gbs",
-                                         "tp", "cp", "pp", "vpp", "ep", "etp", "dp"};
+  constexpr std::string_view kWhole[] = {
+      "num_gpus", "gpus_per_node", "seq_len", "mbs", "gbs", "tp", "cp",
+      "pp",       "vpp",           "ep",      "etp", "dp"};
   constexpr std::string_view kNumbers[] = {"tokens_per_s_per_gpu", "tflops_per_gpu", "step_time_s",
                                            "mfu", "peak_memory_gb"};
   const auto fault_of = [&](std::string_view column) {

@@ -84,8 +84,8 @@ std::string read_full(std::string_view words, job::RecomputeSpec& out) {
   if (has(words, "block,") || has(words, "(block)")) {
     out.method = job::RecomputeMethod::block;
     // "per virtual stage" wins over "of all layers": block counts layers of a virtual stage.
-    for (const std::string_view after : {"layer per virtual stage", "layers per virtual stage",
-                                         "of ", "layers"}) {
+    for (const std::string_view after :
+         {"layer per virtual stage", "layers per virtual stage", "of ", "layers"}) {
       if (const std::optional<int> n = number_before(words, after)) {
         out.layers = *n;
         return "";
@@ -150,7 +150,8 @@ std::string read_schedule(std::string_view word, job::ScheduleSpec& out) {
 void read_overlap(std::string_view words, job::OverlapSpec& out) {
   if (words.empty()) return;
   if (starts(words, "none")) {
-    out = {.grad_reduce = false, .param_gather = false, .tp = false, .moe_a2a = false, .p2p = false};
+    out = {
+        .grad_reduce = false, .param_gather = false, .tp = false, .moe_a2a = false, .p2p = false};
     return;
   }
   const bool says_dp = has(words, "grad-reduce") || has(words, "param-gather");
@@ -181,7 +182,8 @@ std::string read_dispatch(std::string_view words, job::RoutingSpec& out) {
   if (starts(words, "all-gather")) out.dispatcher = job::Dispatcher::allgather;
   constexpr std::string_view kFactor = "capacity factor ";
   if (const std::size_t at = words.find(kFactor); at != std::string_view::npos) {
-    out.capacity_factor = std::strtod(std::string(words.substr(at + kFactor.size())).c_str(), nullptr);
+    out.capacity_factor =
+        std::strtod(std::string(words.substr(at + kFactor.size())).c_str(), nullptr);
   }
   return "";
 }

@@ -25,12 +25,12 @@ struct AccuracyRow {
   std::string family;
   std::string framework;  // the profile's name
   std::string gpu;
-  std::string skipped;    // why, one of few; "" for a row that was projected
-  std::string detail;     // of `skipped`
-  std::string suspect;    // why its time should not be judged
-  std::string excluded;   // why its throughput is not counted, though it was compared
+  std::string skipped;   // why, one of few; "" for a row that was projected
+  std::string detail;    // of `skipped`
+  std::string suspect;   // why its time should not be judged
+  std::string excluded;  // why its throughput is not counted, though it was compared
 
-  std::string from;       // the figure that speaks for its speed: "tokens_per_s_per_gpu", "mfu", ...
+  std::string from;  // the figure that speaks for its speed: "tokens_per_s_per_gpu", "mfu", ...
   double measured_speed = 0;  // that figure, in tokens/s/GPU where it is tokens or the step time
   double projected_speed = 0;
   double projected_step_s = 0;
@@ -74,7 +74,7 @@ struct Accuracy {
   int rows = 0;
   int projected = 0;
   Group all;
-  ErrorSummary suspect;     // throughput of the suspect rows, apart
+  ErrorSummary suspect;  // throughput of the suspect rows, apart
   Feasibility feasibility;
   std::map<std::string, int> skipped;  // by reason
   std::map<std::string, Group> by_gpu;

@@ -10,9 +10,12 @@ namespace eratos::report {
 namespace {
 
 std::vector<std::string> cells(const std::string& name, const ErrorSummary& s) {
-  return {name,           thousands(s.n),
-          percent(s.median_abs), percent(s.p90_abs),
-          signed_percent(s.mean), percent(s.within_10)};
+  return {name,
+          thousands(s.n),
+          percent(s.median_abs),
+          percent(s.p90_abs),
+          signed_percent(s.mean),
+          percent(s.within_10)};
 }
 
 std::string error_table(const std::string& what, const std::map<std::string, Group>& groups,
@@ -36,8 +39,11 @@ std::string feasibility_table(const Feasibility& f, const Style& style) {
   const auto rate = [](int part, int whole) {
     return whole > 0 ? percent(static_cast<double>(part) / whole) : "-";
   };
-  Table table({{"feasibility"}, {"runs", Align::right}, {"wrong", Align::right},
-               {"rate", Align::right}, {""}});
+  Table table({{"feasibility"},
+               {"runs", Align::right},
+               {"wrong", Align::right},
+               {"rate", Align::right},
+               {""}});
   table.row({"fitted", thousands(f.n_fits), thousands(f.false_oom), rate(f.false_oom, f.n_fits),
              "said not to fit"});
   table.row({"out of memory", thousands(f.n_oom), thousands(f.false_fits),
@@ -59,11 +65,11 @@ std::string skipped_table(const std::map<std::string, int>& skipped, const Style
 
 std::string accuracy_text(const std::vector<AccuracyRow>& rows, const Style& style) {
   const Accuracy a = summarise(rows);
-  std::string out = style.bold(fmt::format("{} runs, {} projected", thousands(a.rows),
-                                           thousands(a.projected))) +
-                    style.dim("   e = projected / measured - 1\n\n");
-  out += error_table("throughput by family", a.by_family, a.all.throughput, &Group::throughput,
-                     style);
+  std::string out =
+      style.bold(fmt::format("{} runs, {} projected", thousands(a.rows), thousands(a.projected))) +
+      style.dim("   e = projected / measured - 1\n\n");
+  out +=
+      error_table("throughput by family", a.by_family, a.all.throughput, &Group::throughput, style);
   out += error_table("throughput by accelerator", a.by_gpu, a.all.throughput, &Group::throughput,
                      style);
   out += error_table("throughput by framework", a.by_framework, a.all.throughput,

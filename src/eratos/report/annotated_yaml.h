@@ -9,7 +9,8 @@
 namespace eratos::report {
 
 // `remark(path)` is what stands behind `#` of the value at `path`; "" for none. Lists of scalars
-// are written on one line; everything else in block style. The remarks line up. Reads back as `root`.
+// are written on one line; everything else in block style. The remarks line up. Reads back as
+// `root`.
 std::string annotated_yaml(const text::Node& root,
                            const std::function<std::string(const std::string& path)>& remark);
 

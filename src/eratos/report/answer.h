@@ -17,9 +17,9 @@ struct Answer {
   const job::JobSpec* spec = nullptr;
   const job::CheckedJob* checked = nullptr;
   const projection::Projection* projection = nullptr;
-  text::Node job;          // the normalised job
-  std::string version;     // of eratos
-  std::size_t defaults = 0;  // values that the file did not state
+  text::Node job;                                    // the normalised job
+  std::string version;                               // of eratos
+  std::size_t defaults = 0;                          // values that the file did not state
   std::vector<projection::Warning> reader_warnings;  // keys not used, and the like
 };
 

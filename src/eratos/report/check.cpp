@@ -20,25 +20,30 @@ using text::Node;
 
 // "activations 61.2 GiB (74.1%), optimizer 9.8 GiB (11.9%), ...", the largest first.
 std::string holders(const memory::StageMemory& s) {
-  std::vector<std::pair<const char*, Bytes>> parts{
-      {"weights", s.parameters},         {"gradients", s.gradients},
-      {"optimizer", s.optimizer},        {"activations", s.activations},
-      {"transient", s.transient},        {"communicators", s.communication},
-      {"context and the like", s.framework}, {"allocator reserve", s.reserved - s.allocated}};
+  std::vector<std::pair<const char*, Bytes>> parts{{"weights", s.parameters},
+                                                   {"gradients", s.gradients},
+                                                   {"optimizer", s.optimizer},
+                                                   {"activations", s.activations},
+                                                   {"transient", s.transient},
+                                                   {"communicators", s.communication},
+                                                   {"context and the like", s.framework},
+                                                   {"allocator reserve", s.reserved - s.allocated}};
   std::stable_sort(parts.begin(), parts.end(),
                    [](const auto& x, const auto& y) { return y.second < x.second; });
   std::string out;
   for (const auto& [name, bytes] : parts) {
     const double share = bytes / s.device;
     if (share < 0.01) break;
-    out += fmt::format("{}{} {} ({})", out.empty() ? "" : ", ", name, gib_text(bytes), percent(share));
+    out +=
+        fmt::format("{}{} {} ({})", out.empty() ? "" : ", ", name, gib_text(bytes), percent(share));
   }
   return out;
 }
 
 std::string nearby_table(const std::vector<Nearby>& nearby, const Style& style) {
   if (nearby.empty()) return "no change of one or two settings was found that fits\n";
-  Table table({{"nearest that fits"}, {"device GiB", Align::right}, {"step at least", Align::right}});
+  Table table(
+      {{"nearest that fits"}, {"device GiB", Align::right}, {"step at least", Align::right}});
   for (const Nearby& n : nearby) {
     table.row({n.change, gib_number(n.device_peak), duration(n.step_lower_bound)});
   }

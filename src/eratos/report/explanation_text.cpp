@@ -25,7 +25,8 @@ void append(const projection::Explanation& e, const std::string& lead, const std
   if (!e.source.empty()) detail("Source: " + e.source);
   for (std::size_t i = 0; i < e.inputs.size(); ++i) {
     const bool last = i + 1 == e.inputs.size();
-    append(e.inputs[i], rest + (last ? "└── " : "├── "), rest + (last ? "    " : "│   "), style, out);
+    append(e.inputs[i], rest + (last ? "└── " : "├── "), rest + (last ? "    " : "│   "), style,
+           out);
   }
 }
 

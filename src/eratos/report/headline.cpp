@@ -42,10 +42,9 @@ std::string headline(const Answer& a, const Style& style) {
   const job::JobSpec& spec = *a.spec;
   const hardware::ClusterSpec& c = spec.cluster;
   const std::string model = spec.model.name.empty() ? spec.name : spec.model.name;
-  std::string out =
-      style.bold(fmt::format("{} on {}", model, c.name)) +
-      fmt::format("   {} x {}, {} node{} of {}\n", c.gpus(), c.accelerator.name, c.nodes,
-                  c.nodes == 1 ? "" : "s", c.gpus_per_node);
+  std::string out = style.bold(fmt::format("{} on {}", model, c.name)) +
+                    fmt::format("   {} x {}, {} node{} of {}\n", c.gpus(), c.accelerator.name,
+                                c.nodes, c.nodes == 1 ? "" : "s", c.gpus_per_node);
   const projection::ParameterAnswer& p = a.projection->parameters;
   std::string parameters = count(p.total) + " parameters";
   if (p.active > 0 && p.active != p.total) parameters += " (" + count(p.active) + " active)";
@@ -62,8 +61,8 @@ std::string headline(const Answer& a, const Style& style) {
 std::string verdict(const projection::MemoryAnswer& m, const Style& style) {
   const Bytes room = m.capacity * (1 - m.margin);
   const std::string word = m.fits ? style.good("fits") : style.bad("does not fit");
-  std::string out = fmt::format("{}  {} of {} a GPU (stage {})", word,
-                                gib_text(m.device_peak), gib_text(m.capacity), m.peak_stage);
+  std::string out = fmt::format("{}  {} of {} a GPU (stage {})", word, gib_text(m.device_peak),
+                                gib_text(m.capacity), m.peak_stage);
   if (m.fits) {
     out += fmt::format(", {} free", gib_text(m.capacity - m.device_peak));
   } else if (m.device_peak <= m.capacity) {
@@ -83,9 +82,10 @@ std::string notes(const Answer& a, const Style& style) {
            wrapped(fmt::format("{} [{}]", w.message, w.code), kColumns, "     ") + '\n';
   }
   if (a.defaults > 0) {
-    out += style.dim("note ") +
-           fmt::format("{} values are framework or catalogue defaults; `eratos import` shows each\n",
-                       a.defaults);
+    out +=
+        style.dim("note ") +
+        fmt::format("{} values are framework or catalogue defaults; `eratos import` shows each\n",
+                    a.defaults);
   }
   return out;
 }

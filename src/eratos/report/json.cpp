@@ -90,8 +90,7 @@ Node throughput_node(const projection::ThroughputAnswer& t) {
 Node confidence_node(const projection::Confidence& c, bool with_time) {
   Node out = Node::mapping();
   if (with_time) out.set("step_s", range(c.step.first.value, c.step.second.value));
-  out.set("peak_bytes",
-          range(std::round(c.peak.first.value), std::round(c.peak.second.value)));
+  out.set("peak_bytes", range(std::round(c.peak.first.value), std::round(c.peak.second.value)));
   out.set("basis", Node::string(c.basis));
   return out;
 }

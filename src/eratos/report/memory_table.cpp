@@ -54,7 +54,8 @@ std::string stage_table(const projection::MemoryAnswer& m, const Style& style) {
     first = last + 1;
   }
   return style.bold("memory a GPU, GiB") +
-         style.dim("   device = reserved + context; flight = micro-batches in flight\n") + table.text(2, style);
+         style.dim("   device = reserved + context; flight = micro-batches in flight\n") +
+         table.text(2, style);
 }
 
 std::string module_table(const projection::MemoryAnswer& m, const Style& style) {
@@ -75,7 +76,8 @@ std::string module_table(const projection::MemoryAnswer& m, const Style& style) 
   }
   if (!parts.empty()) table.row({"all", fmt::format("{:.3f}", total.value / kGiB), "", ""}, true);
   return style.bold("saved for backward") +
-         style.dim(fmt::format("   by all micro-batches in flight on stage {}\n", m.peak_stage)) + table.text(2, style);
+         style.dim(fmt::format("   by all micro-batches in flight on stage {}\n", m.peak_stage)) +
+         table.text(2, style);
 }
 
 }  // namespace eratos::report

@@ -30,8 +30,9 @@ std::string memory_text(const Answer& a, const Style& style) {
   const projection::MemoryAnswer& m = a.projection->memory;
   Table facts({{""}, {""}});
   facts.row({"memory", verdict(m, style)});
-  facts.row({"band", fmt::format("{} to {} allocated", gib_text(a.projection->confidence.peak.first),
-                                 gib_text(a.projection->confidence.peak.second))});
+  facts.row(
+      {"band", fmt::format("{} to {} allocated", gib_text(a.projection->confidence.peak.first),
+                           gib_text(a.projection->confidence.peak.second))});
   const auto peak = static_cast<std::size_t>(m.peak_stage);
   if (peak < m.stages.size()) {
     const memory::StageMemory& s = m.stages[peak];

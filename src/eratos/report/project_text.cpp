@@ -70,8 +70,8 @@ std::vector<Part> module_parts(const projection::TimeAnswer& t) {
   for (std::size_t i = 0; i < t.by_module.size(); ++i) {
     const std::string_view group = group_of(static_cast<ops::Module>(i));
     if (group.empty() || t.by_module[i].value <= 0) continue;
-    const auto known = std::find_if(parts.begin(), parts.end(),
-                                    [&](const Part& p) { return p.name == group; });
+    const auto known =
+        std::find_if(parts.begin(), parts.end(), [&](const Part& p) { return p.name == group; });
     if (known != parts.end()) {
       known->time += t.by_module[i];
     } else {
@@ -122,13 +122,13 @@ std::string time_table(const projection::TimeAnswer& t, const Style& style) {
 void speed_rows(const projection::Projection& p, Table& table) {
   const projection::ThroughputAnswer& r = p.throughput;
   table.row({"step time",
-             fmt::format("{}   ({} to {})", duration(p.time.step), duration(p.confidence.step.first),
-                         duration(p.confidence.step.second))});
-  table.row({"throughput",
-             fmt::format("{} tokens/s/GPU   ({} tokens/s, {:.2f} sequences/s)",
-                         thousands(r.tokens_per_s_per_gpu), thousands(r.tokens_per_s),
-                         r.samples_per_s)});
-  std::string rate = fmt::format("{}/GPU, MFU {}", teraflops(r.model_flops_per_gpu), percent(r.mfu));
+             fmt::format("{}   ({} to {})", duration(p.time.step),
+                         duration(p.confidence.step.first), duration(p.confidence.step.second))});
+  table.row({"throughput", fmt::format("{} tokens/s/GPU   ({} tokens/s, {:.2f} sequences/s)",
+                                       thousands(r.tokens_per_s_per_gpu), thousands(r.tokens_per_s),
+                                       r.samples_per_s)});
+  std::string rate =
+      fmt::format("{}/GPU, MFU {}", teraflops(r.model_flops_per_gpu), percent(r.mfu));
   if (r.hfu > r.mfu * 1.0005) {
     rate += fmt::format("   (as executed {}, HFU {})", teraflops(r.hardware_flops_per_gpu),
                         percent(r.hfu));

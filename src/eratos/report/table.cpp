@@ -41,8 +41,8 @@ std::string Table::text(int indent, const Style& style) const {
     return line;
   };
   std::string out;
-  const bool headed =
-      std::any_of(columns_.begin(), columns_.end(), [](const Column& c) { return !c.head.empty(); });
+  const bool headed = std::any_of(columns_.begin(), columns_.end(),
+                                  [](const Column& c) { return !c.head.empty(); });
   if (headed) out += style.dim(line_of([&](std::size_t c) { return columns_[c].head; })) + '\n';
   for (const Row& r : rows_) {
     const std::string line = line_of([&](std::size_t c) { return r.cells[c]; });

@@ -57,9 +57,8 @@ struct Jobs {
   std::vector<projection::DrawnJob> moe;
 
   Jobs() {
-    const auto checked = std::make_unique<job::CheckedJob>();
     for (int i = 0; i < 1000; ++i) {
-      all.push_back(spread.next(*checked));
+      all.push_back(spread.next());
       (model::is_moe(all.back().spec.model) ? moe : dense).push_back(all.back());
     }
   }

@@ -45,11 +45,11 @@ class Spread {
   const std::vector<model::Architecture>& models() const { return models_; }
   Rng& rng() { return rng_; }
 
-  // The next legal job; `checked` is its.
-  DrawnJob next(job::CheckedJob& checked) {
+  // The next legal job. The caller checks it again: a CheckedJob points at the spec it is of.
+  DrawnJob next() {
     for (;;) {
       DrawnJob drawn = draw();
-      if (job::check(drawn.spec, checked).empty()) return drawn;
+      if (job::check(drawn.spec, *checked_).empty()) return drawn;
     }
   }
 
@@ -98,6 +98,7 @@ class Spread {
   }
 
   Rng rng_;
+  std::unique_ptr<job::CheckedJob> checked_ = std::make_unique<job::CheckedJob>();
   std::vector<model::Architecture> models_;
   std::vector<framework::FrameworkProfile> frameworks_;
   std::vector<std::string> parts_;

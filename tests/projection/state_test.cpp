@@ -1,0 +1,170 @@
+// Bytes a parameter, by framework, optimizer and sharding, against the published tables.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "eratos/base/dtype.h"
+#include "eratos/framework/profile.h"
+#include "eratos/hardware/cluster.h"
+#include "eratos/job/job.h"
+#include "eratos/memory/memory.h"
+#include "eratos/model/architecture.h"
+#include "eratos/parallel/parallel.h"
+#include "eratos/projection/state.h"
+#include "eratos/reader/catalogue.h"
+
+namespace eratos::projection {
+namespace {
+
+using parallel::Sharding;
+
+// 8 ranks that hold the same dense weights unless a test says otherwise.
+job::JobSpec dense_job(int gpus = 8) {
+  job::JobSpec s;
+  s.model = *reader::load_model("llama3.1-8b");
+  s.framework = *reader::load_framework("megatron");
+  s.cluster = *reader::load_cluster("h100-sxm-" + std::to_string(gpus / 8) + "x8");
+  s.batch = {1, gpus, 2048};
+  return s;
+}
+
+memory::StateRules rules(const job::JobSpec& s) {
+  const auto checked = std::make_unique<job::CheckedJob>();
+  const Diagnostics faults = job::check(s, *checked);
+  EXPECT_TRUE(faults.empty()) << (faults.empty() ? "" : to_text(faults.front()));
+  return state_rules(*checked);
+}
+
+double bytes_a_parameter(const memory::StateBytes& b) {
+  return b.parameter / b.parameter_shards + b.gradient / b.gradient_shards +
+         b.optimizer / b.optimizer_shards;
+}
+double bytes_a_parameter(const job::JobSpec& s) { return bytes_a_parameter(rules(s).dense); }
+
+// Source: Megatron-LM docs, distributed optimizer: bf16 parameters with fp32 gradients 18 and
+// 6 + 12/d; fp32 parameters and gradients 16 and 8 + 8/d.
+TEST(StateRules, MegatronsTable) {
+  job::JobSpec s = dense_job();
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 18);
+  s.parallel.sharding = Sharding::zero1;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 6 + 12.0 / 8);
+  s.precision = job::Recipe::fp32;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 8 + 8.0 / 8);
+  s.parallel.sharding = Sharding::none;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 16);
+}
+
+// cp ranks hold the same weights and share the optimizer as well: dp 4 x cp 2.
+TEST(StateRules, ContextParallelRanksShareTheOptimizer) {
+  job::JobSpec s = dense_job();
+  s.parallel.cp = 2;
+  s.parallel.sharding = Sharding::zero1;
+  s.batch.global = 4;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 6 + 12.0 / 8);
+}
+
+// Source: Megatron-LM megatron/training/arguments.py, use_precision_aware_optimizer: gradients and
+// both moments in bf16, the master kept in fp32: 2 + 2 + (4 + 2 + 2)/d.
+TEST(StateRules, PrecisionAwareOptimizer) {
+  job::JobSpec s = dense_job();
+  s.parallel.sharding = Sharding::zero1;
+  s.optimizer.precision_aware = true;
+  s.optimizer.main_gradient = DType::bf16;
+  s.optimizer.exp_avg = DType::bf16;
+  s.optimizer.exp_avg_sq = DType::bf16;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 4 + 8.0 / 8);
+  s.optimizer.exp_avg = DType::fp8;
+  s.optimizer.exp_avg_sq = DType::fp8;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 4 + 6.0 / 8);
+}
+
+// Source: arXiv 1910.02054, figure 1: 7.5e9 parameters, 64 ranks, 16-bit gradients, K = 12:
+// 120 GB, 31.4, 16.6 and 1.9 GB.
+TEST(StateRules, ZerosFigureOne) {
+  job::JobSpec s = dense_job(64);
+  s.optimizer.main_gradient = DType::bf16;
+  const double parameters = 7.5;
+  EXPECT_NEAR(bytes_a_parameter(s) * parameters, 120, 0.05);
+  s.parallel.sharding = Sharding::zero1;
+  EXPECT_NEAR(bytes_a_parameter(s) * parameters, 31.4, 0.05);
+  s.parallel.sharding = Sharding::zero2;
+  EXPECT_NEAR(bytes_a_parameter(s) * parameters, 16.6, 0.05);
+  s.parallel.sharding = Sharding::zero3;
+  EXPECT_NEAR(bytes_a_parameter(s) * parameters, 1.9, 0.05);
+}
+
+// A full copy over every 8 of 64 ranks: 16 B over 8, not over 64.
+TEST(StateRules, HsdpShardsOverItsGroup) {
+  job::JobSpec s = dense_job(64);
+  s.optimizer.main_gradient = DType::bf16;
+  s.parallel.sharding = Sharding::hsdp;
+  s.parallel.hsdp_group = 8;
+  const memory::StateRules r = rules(s);
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(r.dense), 16.0 / 8);
+  EXPECT_TRUE(r.gathers);
+  EXPECT_DOUBLE_EQ(r.gathered_bytes, 2);
+}
+
+// Experts over their own ranks: 64 ranks, pp 4, ep 8: dense over dp 16, experts over edp 2.
+TEST(StateRules, ExpertsShareOverTheirOwnGroup) {
+  job::JobSpec s = dense_job(64);
+  s.model = *reader::load_model("mixtral-8x22b");
+  s.parallel.pp = 4;
+  s.parallel.ep = 8;
+  s.parallel.sharding = Sharding::zero1;
+  const memory::StateRules r = rules(s);
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(r.dense), 6 + 12.0 / 16);
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(r.expert), 6 + 12.0 / 2);
+}
+
+// nanotron: the 16-bit gradient stays beside the fp32 one: 20, and 8 + 12/dp with ZeRO-1.
+TEST(StateRules, NanotronKeepsBothGradients) {
+  job::JobSpec s = dense_job();
+  s.framework = *reader::load_framework("nanotron");
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 20);
+  s.parallel.sharding = Sharding::zero1;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 8 + 12.0 / 8);
+}
+
+// PyTorch FSDP with mixed precision: the fp32 parameter is its own master, nothing in 16 bits is
+// kept: 4 + 4 + 8 over all ranks.
+TEST(StateRules, StoredFp32ParametersAreTheirOwnMaster) {
+  job::JobSpec s = dense_job();
+  s.framework.state.stores_fp32_parameters = true;
+  s.parallel.sharding = Sharding::zero3;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 16.0 / 8);
+}
+
+// AdamW on bf16 parameters without a master: the moments keep the format they are given.
+TEST(StateRules, NoMasterWhereTheFrameworkHasNone) {
+  job::JobSpec s = dense_job();
+  s.framework.state.master_weights = false;
+  s.optimizer.main_gradient = DType::bf16;
+  s.optimizer.exp_avg = DType::bf16;
+  s.optimizer.exp_avg_sq = DType::bf16;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 2 + 2 + 2 + 2);
+}
+
+TEST(StateRules, CommunicatorsOfTheAxesThatAreCut) {
+  const auto count = [](const job::JobSpec& s) {
+    const auto checked = std::make_unique<job::CheckedJob>();
+    EXPECT_TRUE(job::check(s, *checked).empty());
+    return communicators(*checked);
+  };
+  job::JobSpec s = dense_job();
+  EXPECT_EQ(count(s), 2);  // world, dp
+  s.parallel.tp = 2;
+  s.parallel.sequence_parallel = true;
+  s.batch.global = 4;
+  EXPECT_EQ(count(s), 3);
+  s.parallel.pp = 4;
+  s.batch.global = 1;
+  EXPECT_EQ(count(s), 3);  // dp is 1 now
+  s.cluster = *reader::load_cluster("h100-sxm-1x1");
+  s.parallel.tp = s.parallel.pp = 1;
+  s.parallel.sequence_parallel = false;
+  EXPECT_EQ(count(s), 0);
+}
+
+}  // namespace
+}  // namespace eratos::projection

@@ -42,7 +42,7 @@ struct MemoryAnswer {
   Bytes device_peak;
   int peak_stage = 0;
   std::vector<memory::StageMemory> stages;
-  // Saved bytes of one micro-batch by module on the peak stage, indexed by ops::Module.
+  // Kept bytes by module on the peak stage, all micro-batches in flight, indexed by ops::Module.
   std::vector<Bytes> saved_by_module;
 };
 

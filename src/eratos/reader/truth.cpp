@@ -61,6 +61,8 @@ void apply_setting(std::string_view what, job::JobSpec& spec) {
     spec.layout = redistributed(spec);
   } else if (what == "bf16 gradient reduction") {
     spec.gradient_reduce_bf16 = true;
+  } else if (what == "context parallelism by all-to-all") {
+    spec.parallel.cp_kind = parallel::CpKind::a2a;
   } else if (what == "bf16 optimizer state") {
     spec.optimizer.precision_aware = true;
     spec.optimizer.main_gradient = DType::bf16;

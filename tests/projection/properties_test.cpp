@@ -322,6 +322,35 @@ TEST_F(Properties, TensorParallelismWithSequenceParallelismNeverHoldsMoreOfALaye
   EXPECT_GT(compared, 50);
 }
 
+TEST_F(Properties, LargerMicroBatchesAndLongerSequencesNeverHoldLess) {
+  for (int i = 0; i < 300; ++i) {
+    DrawnJob j = spread.next();
+    if (j.spec.model.position == layer::Position::learned) continue;
+    const double before = project_of(j).memory.allocated_peak.value;
+    DrawnJob longer = j;
+    longer.spec.batch.sequence *= 2;
+    ASSERT_GE(project_of(longer).memory.allocated_peak.value, before) << describe(j.spec);
+    DrawnJob larger = j;
+    larger.spec.batch.micro *= 2;
+    larger.spec.batch.global *= 2;  // as many micro-batches
+    ASSERT_GE(project_of(larger).memory.allocated_peak.value, before) << describe(j.spec);
+  }
+}
+
+// Fill, drain and the optimizer are shared by more micro-batches.
+TEST_F(Properties, MoreMicroBatchesNeverLowerTheThroughput) {
+  int compared = 0;
+  for (int i = 0; i < 600; ++i) {
+    DrawnJob j = spread.next();
+    if (j.spec.parallel.vpp > 1) continue;
+    const double before = project_of(j).throughput.tokens_per_s;
+    j.spec.batch.global *= 2;
+    ASSERT_GE(project_of(j).throughput.tokens_per_s, before * (1 - 1e-9)) << describe(j.spec);
+    ++compared;
+  }
+  EXPECT_GT(compared, 300);
+}
+
 TEST_F(Properties, MoreRecomputationNeverKeepsMore) {
   for (int i = 0; i < 400; ++i) {
     DrawnJob j = spread.next();

@@ -1,0 +1,100 @@
+// Neighbours of a job: legal, fitting, near, and the best first.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "eratos/calibration/calibration.h"
+#include "eratos/framework/profile.h"
+#include "eratos/hardware/cluster.h"
+#include "eratos/job/job.h"
+#include "eratos/model/architecture.h"
+#include "eratos/parallel/parallel.h"
+#include "eratos/projection/projection.h"
+#include "eratos/reader/catalogue.h"
+#include "eratos/search/nearest.h"
+
+namespace eratos::search {
+namespace {
+
+job::JobSpec mixtral() {
+  job::JobSpec s;
+  s.model = *reader::load_model("mixtral-8x22b");
+  s.framework = *reader::load_framework("primus-megatron");
+  s.cluster = *reader::load_cluster("mi355x-8x8");
+  s.parallel.pp = 4;
+  s.parallel.ep = 8;
+  s.parallel.sharding = parallel::Sharding::zero1;
+  s.batch = {2, 128, 8192};
+  return s;
+}
+
+struct Nearest : testing::Test {
+  calibration::Calibration calibration = *reader::load_calibration("mi355x");
+  projection::WorkspacePtr workspace = projection::make_workspace();
+  std::unique_ptr<job::CheckedJob> checked = std::make_unique<job::CheckedJob>();
+
+  std::vector<Neighbour> of(const job::JobSpec& s, std::size_t most = 100) {
+    return nearest_that_fit(s, calibration, {}, most, *workspace);
+  }
+};
+
+bool has(const std::vector<Neighbour>& all, const std::string& change) {
+  return std::any_of(all.begin(), all.end(), [&](const Neighbour& n) { return n.change == change; });
+}
+
+// The header's example.
+TEST_F(Nearest, MixtralFitsWithHalfTheMicroBatchOrFullRecomputation) {
+  const job::JobSpec s = mixtral();
+  ASSERT_TRUE(job::check(s, *checked).empty());
+  ASSERT_FALSE(projection::screen(*checked, calibration, {}, *workspace).fits);
+  const std::vector<Neighbour> found = of(s);
+  EXPECT_TRUE(has(found, "batch.micro=1"));
+  EXPECT_TRUE(has(found, "recompute.granularity=full"));
+  EXPECT_FALSE(has(found, "batch.micro=4"));
+}
+
+TEST_F(Nearest, EveryNeighbourIsLegalFitsAndSaysWhatItScreened) {
+  for (const Neighbour& n : of(mixtral())) {
+    ASSERT_TRUE(job::check(n.spec, *checked).empty()) << n.change;
+    const projection::Screen again = projection::screen(*checked, calibration, {}, *workspace);
+    EXPECT_TRUE(again.fits) << n.change;
+    EXPECT_EQ(again.device_peak.value, n.screen.device_peak.value) << n.change;
+    EXPECT_EQ(again.step_lower_bound.value, n.screen.step_lower_bound.value) << n.change;
+    const auto commas = std::count(n.change.begin(), n.change.end(), ',');
+    EXPECT_EQ(n.changes, static_cast<int>(commas) + 1) << n.change;
+  }
+}
+
+TEST_F(Nearest, FewerChangesFirstThenTheLowerBound) {
+  const std::vector<Neighbour> found = of(mixtral());
+  ASSERT_GT(found.size(), 2U);
+  for (std::size_t i = 1; i < found.size(); ++i) {
+    ASSERT_LE(found[i - 1].changes, found[i].changes);
+    if (found[i - 1].changes == found[i].changes) {
+      ASSERT_LE(found[i - 1].screen.step_lower_bound, found[i].screen.step_lower_bound);
+    }
+  }
+  const std::vector<Neighbour> three = of(mixtral(), 3);
+  ASSERT_EQ(three.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(three[i].change, found[i].change);
+}
+
+// A micro-batch of 3 does not divide the batch over 16 ranks; half of it, rounded down, does.
+TEST_F(Nearest, AnIllegalJobHasLegalNeighbours) {
+  job::JobSpec s = mixtral();
+  s.batch.micro = 3;  // 3 * dp 16 does not divide 128
+  ASSERT_FALSE(job::check(s, *checked).empty());
+  EXPECT_TRUE(has(of(s), "batch.micro=1"));
+}
+
+TEST_F(Nearest, NothingWhenNoTwoChangesHelp) {
+  job::JobSpec s = mixtral();
+  s.cluster.accelerator.memory_visible = gib(2);
+  EXPECT_TRUE(of(s).empty());
+}
+
+}  // namespace
+}  // namespace eratos::search

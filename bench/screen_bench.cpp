@@ -87,8 +87,8 @@ void over(benchmark::State& state, const std::vector<projection::DrawnJob>& list
     i = i + 1 == list.size() ? 0 : i + 1;
   }
   state.SetItemsProcessed(state.iterations());
-  state.counters["allocations"] =
-      benchmark::Counter(static_cast<double>(counted_allocations), benchmark::Counter::kAvgIterations);
+  state.counters["allocations"] = benchmark::Counter(static_cast<double>(counted_allocations),
+                                                     benchmark::Counter::kAvgIterations);
 }
 
 const auto kScreen = [](const job::CheckedJob& j, const calibration::Calibration& c,

@@ -75,14 +75,15 @@ double formula(const Dense& a, const Cut& j, int stage) {
 
   // Kept a layer and token: attention norm's input and output, Q, K, V, attention out, log-sum-exp,
   // MLP norm's input and output, gate and up, their product, two norm statistics.
-  double layer = 4 * h / s + (2 * q + 4 * kv + 2 * q) / t + 4 * a.heads / t + 4 * h / s + 6 * f / t + 8 / s;
+  double layer =
+      4 * h / s + (2 * q + 4 * kv + 2 * q) / t + 4 * a.heads / t + 4 * h / s + 6 * f / t + 8 / s;
   // Context parallelism by all-to-all keeps the result on both sides of the exchange.
   if (j.cp > 1) layer += 2 * q / t;
   // A norm over each head of Q and K keeps what it reads, and a statistic a head.
   if (a.qk_norm) layer += (2 * q + 2 * kv) / t + 4 * (a.heads + a.kv_heads) / t;
   const int m = j.micro_batches;
-  const double n = j.vpp > 1 ? static_cast<double>(std::min(m * j.vpp, 2 * (j.pp - stage - 1) +
-                                                                           (j.vpp - 1) * j.pp + 1)) /
+  const double n = j.vpp > 1 ? static_cast<double>(std::min(
+                                   m * j.vpp, 2 * (j.pp - stage - 1) + (j.vpp - 1) * j.pp + 1)) /
                                    j.vpp
                              : std::min(m, j.pp - stage);
   const double activations = n * layers * layer * T;
@@ -156,7 +157,8 @@ TEST(MegatronMemory, AgreesWithTheClosedFormulaOnEveryStage) {
                   const projection::Projection p =
                       projection::project(*checked, none, {}, *workspace);
                   for (int stage = 0; stage < pp; ++stage) {
-                    const double ours = p.memory.stages[static_cast<std::size_t>(stage)].allocated.value;
+                    const double ours =
+                        p.memory.stages[static_cast<std::size_t>(stage)].allocated.value;
                     const double theirs = formula(a, cut, stage);
                     worst = std::max(worst, std::abs(ours / theirs - 1));
                     EXPECT_NEAR(ours / theirs, 1.0, 0.01)

@@ -2,9 +2,9 @@
 // every stage against a hand count of what is kept, tensor by tensor. Nothing here calls lower/;
 // the numbers below are the model's config.json and the job's own.
 //
-// Letters: b 2 sequences of s 8192 a micro-batch, T = b*s = 16384 tokens, h 6144, q = 48*128 = 6144,
-// kv = 8*128 = 1024, f 16384 an expert's width, k 2 experts a token, E 8 experts, V 32000;
-// 64 ranks = dp 16 x pp 4, ep 8: edp = 64 / 4 / 8 = 2. Everything is bf16 (2 B) unless said.
+// Letters: b 2 sequences of s 8192 a micro-batch, T = b*s = 16384 tokens, h 6144, q = 48*128 =
+// 6144, kv = 8*128 = 1024, f 16384 an expert's width, k 2 experts a token, E 8 experts, V 32000; 64
+// ranks = dp 16 x pp 4, ep 8: edp = 64 / 4 / 8 = 2. Everything is bf16 (2 B) unless said.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,25 +51,25 @@ constexpr double static_bytes(double dense, double expert) {
 
 // ---- Kept by one layer for one micro-batch ----
 constexpr double kKept =
-    2 * T * h               // input: the attention norm's backward
-    + 4 * T                 // its statistic, fp32
-    + 2 * T * h             // norm output: operand of QKV
-    + 2 * T * q             // Q, rotated
-    + 2 * T * kv            // K, rotated
-    + 2 * T * kv            // V
-    + 2 * T * q             // attention output: its own backward and the projection's operand
-    + 4 * T * 48            // log-sum-exp, fp32, a head and token
-    + 2 * T * h             // residual stream: input of the second norm
-    + 4 * T                 // its statistic
-    + 2 * T * h             // norm output: operand of the router, source of the permutation
-    + 4 * T * E             // router probabilities, fp32
-    + (8 + 4) * kRows       // chosen experts: int64 index and fp32 weight
-    + 4 * T                 // their sum, for the renormalisation
-    + 2 * kRows             // weight of each row
-    + 2 * 8 * kRows         // int64: token of each row, place of each row
-    + 2 * kRows * h         // rows the expert received: operand of gate and up
-    + 2 * kRows * 2 * f     // gate and up: the activation's backward
-    + 2 * kRows * f;        // their product: operand of down
+    2 * T * h            // input: the attention norm's backward
+    + 4 * T              // its statistic, fp32
+    + 2 * T * h          // norm output: operand of QKV
+    + 2 * T * q          // Q, rotated
+    + 2 * T * kv         // K, rotated
+    + 2 * T * kv         // V
+    + 2 * T * q          // attention output: its own backward and the projection's operand
+    + 4 * T * 48         // log-sum-exp, fp32, a head and token
+    + 2 * T * h          // residual stream: input of the second norm
+    + 4 * T              // its statistic
+    + 2 * T * h          // norm output: operand of the router, source of the permutation
+    + 4 * T * E          // router probabilities, fp32
+    + (8 + 4) * kRows    // chosen experts: int64 index and fp32 weight
+    + 4 * T              // their sum, for the renormalisation
+    + 2 * kRows          // weight of each row
+    + 2 * 8 * kRows      // int64: token of each row, place of each row
+    + 2 * kRows * h      // rows the expert received: operand of gate and up
+    + 2 * kRows * 2 * f  // gate and up: the activation's backward
+    + 2 * kRows * f;     // their product: operand of down
 // 4.57 GiB, of which gate, up and their product are 3 GiB.
 static_assert(kKept > 4.56 * 1024 * 1024 * 1024 && kKept < 4.57 * 1024 * 1024 * 1024);
 

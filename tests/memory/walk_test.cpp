@@ -128,7 +128,8 @@ TEST(Walk, RecomputedTensorsLiveAgainFromTheirSecondWriter) {
   w.backward(Module::mlp_in, {a, db}, {da});
   const ProgramMemory m = walked(w.program);
   EXPECT_EQ(m.saved.value, 100);
-  // x's last reader is the first recomputed op: then a dy 50, a b dy 250, a b dy db 450, a db da 280.
+  // x's last reader is the first recomputed op: then a dy 50, a b dy 250, a b dy db 450, a db da
+  // 280.
   EXPECT_EQ(m.backward_peak.value, 450);
   EXPECT_EQ(m.backward_module, Module::mlp_out);
 }
@@ -150,7 +151,8 @@ ops::Parameter parameter(double elements, Module module, bool expert = false, do
   return {"w", elements, module, expert, matrix, embedding, copies};
 }
 
-// One stand-in a shape: two experts' matrices of 300 give one of 300; norms and the vocabulary none.
+// One stand-in a shape: two experts' matrices of 300 give one of 300; norms and the vocabulary
+// none.
 TEST(Walk, ParametersAndPlaceholdersByShape) {
   Writer w;
   w.program.parameters = {parameter(100, Module::qkv),

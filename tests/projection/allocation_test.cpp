@@ -1,4 +1,5 @@
-// A warm screen() allocates nothing, and is fast. The figures that count are bench/screen_bench.cpp's.
+// A warm screen() allocates nothing, and is fast. The figures that count are
+// bench/screen_bench.cpp's.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -32,14 +32,17 @@ constexpr int kJobs = 1500;
 
 std::string describe(const job::JobSpec& s) {
   const auto& p = s.parallel;
-  const auto n = [](const char* name, long long v) { return std::string(" ") + name + std::to_string(v); };
-  return s.model.name + " " + s.framework.name + " " + s.cluster.name + n("tp", p.tp) + n("cp", p.cp) +
-         n("pp", p.pp) + n("vpp", p.vpp) + n("ep", p.ep) + n("etp", p.etp) +
+  const auto n = [](const char* name, long long v) {
+    return std::string(" ") + name + std::to_string(v);
+  };
+  return s.model.name + " " + s.framework.name + " " + s.cluster.name + n("tp", p.tp) +
+         n("cp", p.cp) + n("pp", p.pp) + n("vpp", p.vpp) + n("ep", p.ep) + n("etp", p.etp) +
          " sharding " + std::string(job::name_of(p.sharding)) + n("mbs", s.batch.micro) +
          n("gbs", s.batch.global) + n("seq", s.batch.sequence) + " " +
          std::string(job::name_of(s.precision)) + " recompute " +
-         std::string(job::name_of(s.recompute.granularity)) + n("layers", s.recompute.layers) + " " +
-         s.schedule.algorithm + (s.overlap.tp ? " tp-overlap" : "") + (s.overlap.moe_a2a ? " a2a-overlap" : "");
+         std::string(job::name_of(s.recompute.granularity)) + n("layers", s.recompute.layers) +
+         " " + s.schedule.algorithm + (s.overlap.tp ? " tp-overlap" : "") +
+         (s.overlap.moe_a2a ? " a2a-overlap" : "");
 }
 
 class Properties : public testing::Test {
@@ -92,9 +95,9 @@ TEST_F(Properties, PartsOfTimeAndMemoryAddUp) {
     const double parts = t.compute.value + t.bubble.value + t.optimizer.value + t.launch.value +
                          t.exposed.total().value;
     ASSERT_NEAR(parts / t.step.value, 1.0, 1e-9) << describe(j.spec);
-    for (const double part : {t.compute.value, t.bubble.value, t.optimizer.value, t.launch.value,
-                              t.exposed.tp.value, t.exposed.cp.value, t.exposed.ep.value,
-                              t.exposed.pp.value, t.exposed.dp.value}) {
+    for (const double part :
+         {t.compute.value, t.bubble.value, t.optimizer.value, t.launch.value, t.exposed.tp.value,
+          t.exposed.cp.value, t.exposed.ep.value, t.exposed.pp.value, t.exposed.dp.value}) {
       ASSERT_GE(part, 0) << describe(j.spec);
       ASSERT_TRUE(std::isfinite(part)) << describe(j.spec);
     }
@@ -207,8 +210,8 @@ TEST_F(Properties, WarmColdAndThreadedAnswersAreTheSameBits) {
 // ---- More of a machine is never slower ----
 
 template <class Change>
-void expect_not_slower(Spread& spread, job::CheckedJob& checked, Workspace& w,
-                       Change change, int jobs) {
+void expect_not_slower(Spread& spread, job::CheckedJob& checked, Workspace& w, Change change,
+                       int jobs) {
   int faster = 0;
   for (int i = 0; i < jobs; ++i) {
     DrawnJob j = spread.next();
@@ -225,27 +228,30 @@ void expect_not_slower(Spread& spread, job::CheckedJob& checked, Workspace& w,
 }
 
 TEST_F(Properties, MoreMemoryBandwidthIsNeverSlower) {
-  expect_not_slower(spread, *checked, *workspace,
-                    [](job::JobSpec& s, calibration::Calibration&) {
-                      s.cluster.accelerator.memory_bandwidth *= 1.5;
-                    },
-                    400);
+  expect_not_slower(
+      spread, *checked, *workspace,
+      [](job::JobSpec& s, calibration::Calibration&) {
+        s.cluster.accelerator.memory_bandwidth *= 1.5;
+      },
+      400);
 }
 
 TEST_F(Properties, ARaisedMatrixRateIsNeverSlower) {
-  expect_not_slower(spread, *checked, *workspace,
-                    [](job::JobSpec&, calibration::Calibration& c) {
-                      for (calibration::GemmCurve& g : c.part.gemm) g.peak_fraction *= 1.2;
-                    },
-                    400);
+  expect_not_slower(
+      spread, *checked, *workspace,
+      [](job::JobSpec&, calibration::Calibration& c) {
+        for (calibration::GemmCurve& g : c.part.gemm) g.peak_fraction *= 1.2;
+      },
+      400);
 }
 
 TEST_F(Properties, FasterLinksAreNeverSlower) {
-  expect_not_slower(spread, *checked, *workspace,
-                    [](job::JobSpec& s, calibration::Calibration&) {
-                      for (hardware::NetworkLevel& l : s.cluster.levels) l.bandwidth *= 2.0;
-                    },
-                    400);
+  expect_not_slower(
+      spread, *checked, *workspace,
+      [](job::JobSpec& s, calibration::Calibration&) {
+        for (hardware::NetworkLevel& l : s.cluster.levels) l.bandwidth *= 2.0;
+      },
+      400);
 }
 
 TEST_F(Properties, CapacityChangesNothingButWhetherItFits) {
@@ -299,7 +305,8 @@ TEST_F(Properties, TensorParallelismWithSequenceParallelismNeverHoldsMoreOfALaye
   int compared = 0;
   for (int i = 0; i < 600; ++i) {
     DrawnJob j = spread.next();
-    if (j.spec.parallel.tp > 4 || j.spec.framework.saved.gathered_input || model::is_moe(j.spec.model)) {
+    if (j.spec.parallel.tp > 4 || j.spec.framework.saved.gathered_input ||
+        model::is_moe(j.spec.model)) {
       continue;
     }
     // The same data-parallel ranks on twice the machine, so that only tp differs.

@@ -63,7 +63,8 @@ class Spread {
     job::JobSpec& s = d.spec;
     s.model = models_[rng_.below(models_.size())];
     s.framework = frameworks_[rng_.below(frameworks_.size())];
-    s.cluster = *reader::load_cluster(parts_[d.part] + "-" + std::to_string(pick({1, 2, 8, 16, 64, 128})) + "x8");
+    s.cluster = *reader::load_cluster(parts_[d.part] + "-" +
+                                      std::to_string(pick({1, 2, 8, 16, 64, 128})) + "x8");
     auto& p = s.parallel;
     p.tp = pick({1, 1, 2, 4, 8});
     p.pp = pick({1, 1, 2, 4, 8, 16});

@@ -50,7 +50,8 @@ class Pass : public testing::Test {
     ops::Op op;
     op.module = m;
     op.stream = stream;
-    op.work = ops::Collective{ops::CollectiveKind::send_recv, Axis::ep, Bytes{milliseconds * 1e6}, share};
+    op.work =
+        ops::Collective{ops::CollectiveKind::send_recv, Axis::ep, Bytes{milliseconds * 1e6}, share};
     return op;
   }
   PassTime forward_of(std::initializer_list<ops::Op> ops) {
@@ -76,11 +77,12 @@ TEST_F(Pass, HalfOfTheTrafficHidesAndSlowsWhatItHidesBehind) {
   EXPECT_NEAR(t.module[static_cast<std::size_t>(ops::Module::dispatch)], 2e-3, 1e-15);
 }
 
-// Hidden time needs compute to hide behind: 3 ms of compute hide at most 3 of 8, and tp comes first.
+// Hidden time needs compute to hide behind: 3 ms of compute hide at most 3 of 8, and tp comes
+// first.
 TEST_F(Pass, StreamsShareTheComputeTheyHideBehind) {
   spec.framework.overlap.contention = 0;
-  const PassTime t = forward_of(
-      {compute(3), traffic(2, ops::Stream::tp, 1.0), traffic(8, ops::Stream::dp, 1.0)});
+  const PassTime t =
+      forward_of({compute(3), traffic(2, ops::Stream::tp, 1.0), traffic(8, ops::Stream::dp, 1.0)});
   EXPECT_NEAR(t.tp, 0, 1e-15);
   EXPECT_NEAR(t.dp, 7e-3, 1e-15);
   EXPECT_NEAR(t.device(), 10e-3, 1e-15);

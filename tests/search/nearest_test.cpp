@@ -42,7 +42,8 @@ struct Nearest : testing::Test {
 };
 
 bool has(const std::vector<Neighbour>& all, const std::string& change) {
-  return std::any_of(all.begin(), all.end(), [&](const Neighbour& n) { return n.change == change; });
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Neighbour& n) { return n.change == change; });
 }
 
 // The header's example.

@@ -11,8 +11,8 @@ namespace {
 constexpr double kCausalS0 = 3.3;
 constexpr double kBackwardRate = 0.87;
 
-AttentionRows exact(const AttentionTable& table, std::string_view kernel, bool backward, bool causal,
-                    DType dtype) {
+AttentionRows exact(const AttentionTable& table, std::string_view kernel, bool backward,
+                    bool causal, DType dtype) {
   AttentionRows rows;
   for (const AttentionCurve& row : table.curves) {
     if (row.dtype != dtype || row.backward != backward || row.causal != causal ||

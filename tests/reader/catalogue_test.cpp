@@ -59,7 +59,9 @@ TEST(Catalogue, EveryFileDecodesAndCarriesSources) {
     } else if (file.folder == "models") {
       EXPECT_FALSE(good(decode_model(*tree), name).source.empty()) << name;
     } else if (file.folder == "frameworks") {
-      EXPECT_FALSE(good(decode_framework(*tree), name).source.empty()) << name;
+      // A profile that says only what it changes is whole once it stands on the other.
+      const auto whole = good(load_tree(Kind::frameworks, file.name), name);
+      EXPECT_FALSE(good(decode_framework(whole), name).source.empty()) << name;
       for (const text::Entry& section : tree->entries()) {
         if (section.value.is_mapping()) expect_sources(section.value, name, false);
       }
@@ -272,6 +274,19 @@ TEST(Frameworks, NewestGenerationWithoutAt) {
   const auto unknown = load_framework("megatron@1999.01");
   ASSERT_FALSE(unknown.has_value());
   EXPECT_FALSE(load_framework("megatronn").has_value());
+}
+
+TEST(Frameworks, AProfileMayStandOnAnother) {
+  // megatron-2021.04.yaml says only what it changes.
+  const auto old = good(load_framework("megatron@2021.04"), "old");
+  const auto base = good(load_framework("megatron@2026.06"), "base");
+  EXPECT_EQ(old.name, "megatron");
+  EXPECT_EQ(old.generation, "2021.04");
+  EXPECT_TRUE(old.aliases.empty());
+  EXPECT_FALSE(old.state.gradient_placeholders);
+  EXPECT_TRUE(base.state.gradient_placeholders);
+  EXPECT_EQ(old.memory.context, base.memory.context);
+  EXPECT_EQ(old.vocab_divisible_by, base.vocab_divisible_by);
 }
 
 TEST(Frameworks, TreeRoundTrip) {

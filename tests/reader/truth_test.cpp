@@ -94,10 +94,12 @@ TEST(Truth, NamesWhatIsMissingOrNotModelled) {
        "degrees contradict", "dp is stated as 8, the others leave 4"},
       {"x,h100-sxm,8,8,megatron-lm,llama2-7b,mxfp8,4096,1,8,1,1,1,,,,8" + figures,
        "precision not modelled", "precision mxfp8"},
-      {"x,h100-sxm,8,8,maxtext (JAX),llama2-7b,bf16,4096,1,8,1,1,1,,,,8" + figures,
-       "framework without a profile", "maxtext (JAX)"},
+      {"x,h100-sxm,8,8,mesh-tensorflow,llama2-7b,bf16,4096,1,8,1,1,1,,,,8" + figures,
+       "framework without a profile", "mesh-tensorflow"},
+      {"x,h100-sxm,8,8,maxtext (JAX),llama2-7b,bf16,4096,1,8,1,1,1,,,,8,hsdp,,,,,,,,1000,,,,,,,\n",
+       "shard group not stated", ""},
       {"x,tpu-v5e,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,1,1,1,,,,8" + figures,
-       "accelerator not modelled", "tpu-v5e"},
+       "out of scope: tpu", "tpu-v5e"},
       {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,four,8,1,1,1,,,,8" + figures,
        "unreadable number", "`mbs` is `four`"},
       {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,1,1,1,,,,8,,,,zb-2p,,,,,1000,,,,,,,\n",
@@ -200,33 +202,69 @@ TEST(Truth, AMissingColumnIsAFault) {
 
 TEST(TruthWords, Recompute) {
   job::RecomputeSpec r;
-  EXPECT_EQ(read_recompute("", r), "");
+  EXPECT_EQ(read_recompute("", 4, r), "");
   EXPECT_EQ(r.granularity, job::Granularity::none);
 
-  EXPECT_EQ(read_recompute("full (block, 21 of 80 layers)", r = {}), "");
+  EXPECT_EQ(read_recompute("full (block, 21 of 80 layers)", 4, r = {}), "");
   EXPECT_EQ(r.granularity, job::Granularity::full);
   EXPECT_EQ(r.method, job::RecomputeMethod::block);
   EXPECT_EQ(r.layers, 21);
 
-  EXPECT_EQ(read_recompute("full, 32 of 61 layers (block, 1 layer per virtual stage)", r = {}), "");
+  EXPECT_EQ(read_recompute("full, 32 of 61 layers (block, 1 layer per virtual stage)", 4, r = {}), "");
   EXPECT_EQ(r.layers, 1);
 
-  EXPECT_EQ(read_recompute("full, 9 of 61 layers by id 0,1,2,4,6,8,10,12,14", r = {}), "");
+  EXPECT_EQ(read_recompute("full, 9 of 61 layers by id 0,1,2,4,6,8,10,12,14", 4, r = {}), "");
   EXPECT_EQ(r.layer_ids, (std::vector<int>{0, 1, 2, 4, 6, 8, 10, 12, 14}));
 
-  EXPECT_EQ(read_recompute("full (uniform, 5 layers per checkpoint)", r = {}), "");
+  EXPECT_EQ(read_recompute("full (uniform, 5 layers per checkpoint)", 4, r = {}), "");
   EXPECT_EQ(r.method, job::RecomputeMethod::uniform);
   EXPECT_EQ(r.layers, 5);
 
-  EXPECT_EQ(read_recompute("selective: layernorm moe_act", r = {}), "");
+  EXPECT_EQ(read_recompute("selective: layernorm moe_act", 4, r = {}), "");
   EXPECT_EQ(r.granularity, job::Granularity::selective);
   EXPECT_TRUE(r.modules.test(static_cast<std::size_t>(ops::Module::norm)));
   EXPECT_TRUE(r.modules.test(static_cast<std::size_t>(ops::Module::expert_activation)));
   EXPECT_EQ(r.modules.count(), 2U);
 
-  EXPECT_NE(read_recompute("selective: op-level policy", r = {}), "");
-  EXPECT_NE(read_recompute("full, 3 layers (whether per stage or in all is not stated)", r = {}),
+  EXPECT_EQ(read_recompute("selective (op-level policy of torchtitan)", 4, r = {}), "");
+  EXPECT_TRUE(r.modules.test(static_cast<std::size_t>(ops::Module::attention_out)));
+  EXPECT_FALSE(r.modules.test(static_cast<std::size_t>(ops::Module::core_attention)));
+  EXPECT_EQ(read_recompute("selective: every other layer", 5, r = {}), "");
+  EXPECT_EQ(r.granularity, job::Granularity::full);
+  EXPECT_EQ(r.layer_ids, (std::vector<int>{0, 2, 4}));
+  EXPECT_NE(read_recompute("selective: something else", 4, r = {}), "");
+  EXPECT_NE(read_recompute("full, 3 layers (whether per stage or in all is not stated)", 4, r = {}),
             "");
+}
+
+TEST(TruthLayout, BalancedStagesDifferByOneLayer) {
+  job::JobSpec spec;
+  spec.parallel.pp = 4;
+  const auto layers_of = [&](int layers) {
+    spec.model.pattern.assign(static_cast<std::size_t>(layers), 0);
+    std::vector<int> out;
+    for (const auto& stage : balanced(spec).stages) out.push_back(stage.layers);
+    return out;
+  };
+  EXPECT_EQ(layers_of(9), (std::vector<int>{2, 3, 2, 2}));
+  EXPECT_EQ(layers_of(10), (std::vector<int>{2, 3, 3, 2}));
+  EXPECT_EQ(layers_of(11), (std::vector<int>{3, 3, 3, 2}));
+}
+
+TEST(TruthWords, ShardGroups) {
+  EXPECT_EQ(shard_group_in("FSDP group 128, DP 4"), 128);
+  EXPECT_EQ(shard_group_in("Megatron-FSDP, shard group 64; more"), 64);
+  EXPECT_EQ(shard_group_in("shard group not said"), 0);
+}
+
+TEST(Truth, FrameworkByIdAndNotes) {
+  const std::string row = "x,h100-sxm,8,8,torchtitan,llama2-7b,bf16,4096,1,8,1,1,1,,,,8,zero3,,,,,,,,1000,,,,,,";
+  EXPECT_EQ(read_one(row + "FSDP2 eager,\n")->spec.framework.name, "torchtitan-eager");
+  EXPECT_EQ(read_one(row + "torch.compile,\n")->spec.framework.name, "torchtitan");
+  const auto old = read_one(
+      "x,h100-sxm,8,8,nemo-1.0 (24.07),llama2-7b,bf16,4096,1,8,1,1,1,,,,8,,,,,,,,,1000,,,,,,,\n");
+  ASSERT_TRUE(old.has_value());
+  EXPECT_EQ(old->spec.framework.generation, "2024.06");
 }
 
 TEST(TruthWords, OverlapPrecisionAttention) {

@@ -231,8 +231,25 @@ const DataFile* find_file(Kind kind, std::string_view name) {
 Result<text::Node> load_tree(Kind kind, std::string_view name) {
   const DataFile* file = find_file(kind, name);
   if (file == nullptr) return fault(unknown_name(kind, name));
-  return text::parse_yaml(
+  auto tree = text::parse_yaml(
       file->text, "data/" + std::string(file->folder) + "/" + std::string(file->name) + ".yaml");
+  if (!tree || kind != Kind::frameworks) return tree;
+  // A profile that says only what it changes stands on another one, which stands on none.
+  const text::Node* base = tree->find("based_on");
+  if (base == nullptr) return tree;
+  const DataFile* under = find_file(kind, base->raw());
+  if (under == nullptr || top_level(*under, "based_on") != std::string_view{}) {
+    return fault({.where = base->where(),
+                  .message = "`based_on: " + base->raw() + "` names no complete profile",
+                  .cure = "name one whose file has no `based_on`",
+                  .field = "based_on"});
+  }
+  auto whole = load_tree(kind, base->raw());
+  if (!whole) return whole;
+  whole->erase("aliases");
+  text::Node own = *std::move(tree);
+  own.erase("based_on");
+  return text::merge(*std::move(whole), own);
 }
 
 Result<hardware::AcceleratorSpec> load_accelerator(std::string_view name) {

@@ -43,11 +43,13 @@ void for_each_field(Profile& p, See&& see) {
   see("loss", "fused_traffic_bytes_per_logit", p.loss.fused_traffic_per_logit);
 
   see("state", "gradient", p.state.gradient);
+  see("state", "moments", p.state.moments);
   see("state", "wgrad_fused_accumulation", p.state.wgrad_fused_accumulation);
   see("state", "gradient_placeholders", p.state.gradient_placeholders);
   see("state", "keeps_narrow_gradient", p.state.keeps_narrow_gradient);
   see("state", "contiguous_gradient_buffer", p.state.contiguous_gradient_buffer);
   see("state", "zero1_all_reduce", p.state.zero1_all_reduce);
+  see("state", "stores_fp32_parameters", p.state.stores_fp32_parameters);
   see("state", "master_weights", p.state.master_weights);
   see("state", "gradient_reduce_fp32", p.state.gradient_reduce_fp32);
   see("state", "step_bytes_per_parameter", p.state.step_bytes_per_parameter);

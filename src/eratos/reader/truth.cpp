@@ -144,10 +144,13 @@ struct RunReader::State {
 
   RunName name_of_row(const TruthRow& row);
   std::string choose_cluster(const RunName& name, int nodes, int gpus_per_node);
+  std::optional<Unusable> refuse_part(const Run& run);
   std::optional<Unusable> fill_model(const TruthRow& row, Run& run);
+  std::optional<std::size_t> framework_line(const TruthRow& row, const RunName& name) const;
   std::optional<Unusable> fill_framework(const TruthRow& row, Run& run);
   std::optional<Unusable> fill_cluster(const TruthRow& row, Run& run);
   std::optional<Unusable> fill_parallel(const TruthRow& row, Run& run) const;
+  std::optional<Unusable> fill_shard_group(const TruthRow& row, Run& run) const;
   std::optional<Unusable> fill_words(const TruthRow& row, Run& run) const;
   std::optional<Unusable> apply_notes(const TruthRow& row, Run& run) const;
   void fill_layout(const TruthRow& row, Run& run) const;
@@ -175,6 +178,13 @@ RunName RunReader::State::name_of_row(const TruthRow& row) {
   return name;
 }
 
+// Parts that are no GPU are counted apart, whatever else their rows lack.
+std::optional<Unusable> RunReader::State::refuse_part(const Run& run) {
+  const Result<hardware::ClusterSpec>& one = cluster(run.name.gpu + "-1x1");
+  if (!one || one->accelerator.kind == "gpu") return std::nullopt;
+  return unusable(run.name, "out of scope: " + one->accelerator.kind, run.name.gpu);
+}
+
 std::optional<Unusable> RunReader::State::fill_model(const TruthRow& row, Run& run) {
   if (const text::Node* node = model_node(run.name.model); node != nullptr) {
     const text::Node* task = node->find("task");
@@ -192,8 +202,18 @@ std::optional<Unusable> RunReader::State::fill_model(const TruthRow& row, Run& r
   return std::nullopt;
 }
 
+// The first line of data/framework_aliases.csv that meets the row's framework, id and notes.
+std::optional<std::size_t> RunReader::State::framework_line(const TruthRow& row,
+                                                            const RunName& name) const {
+  const std::string notes = row.text("notes");
+  return frameworks.find(name.framework, [&](std::size_t line) {
+    return matches(frameworks.cell(line, "id"), name.id) &&
+           notes.find(frameworks.cell(line, "note")) != std::string::npos;
+  });
+}
+
 std::optional<Unusable> RunReader::State::fill_framework(const TruthRow& row, Run& run) {
-  const std::optional<std::size_t> line = frameworks.find(run.name.framework);
+  const std::optional<std::size_t> line = framework_line(row, run.name);
   const std::string profile(line ? frameworks.cell(*line, "profile") : "");
   if (profile.empty()) {
     return unusable(run.name, "framework without a profile", run.name.framework);
@@ -203,10 +223,10 @@ std::optional<Unusable> RunReader::State::fill_framework(const TruthRow& row, Ru
   if (!known) return unusable(run.name, "framework without a profile", known.error()[0].message);
   run.spec.framework = *known;
   run.spec.loss_fused = known->loss.fused_by_default;
-  if (row.text("sharding") == "zero3" && line &&
-      frameworks.cell(*line, "sharded_parameters") != "yes") {
-    return unusable(run.name, "sharding not modelled", "zero3 of " + run.name.framework);
-  }
+  run.spec.optimizer.main_gradient = known->state.gradient;
+  run.spec.optimizer.exp_avg = known->state.moments;
+  run.spec.optimizer.exp_avg_sq = known->state.moments;
+  run.spec.parallel.hsdp_group = frameworks.cell(*line, "hsdp_group") == "node" ? -1 : 0;
   return std::nullopt;
 }
 
@@ -239,9 +259,6 @@ std::optional<Unusable> RunReader::State::fill_cluster(const TruthRow& row, Run&
   const Result<hardware::ClusterSpec>& known =
       cluster(choose_cluster(run.name, *gpus / a_node, a_node));
   if (!known) return unusable(run.name, "accelerator not modelled", known.error()[0].message);
-  if (known->accelerator.kind != "gpu") {
-    return unusable(run.name, "accelerator not modelled", run.name.gpu);
-  }
   run.spec.cluster = *known;
   return std::nullopt;
 }
@@ -285,9 +302,21 @@ std::optional<Unusable> RunReader::State::fill_parallel(const TruthRow& row, Run
                        parallel::Sharding::zero2, parallel::Sharding::zero3}) {
     if (job::name_of(s) == sharding) p.sharding = s;
   }
-  if (sharding == "hsdp") {
-    return unusable(run.name, "sharding not modelled", "the shard group of hsdp is not stated");
-  }
+  return fill_shard_group(row, run);
+}
+
+// The ranks that share one copy under hsdp: as the notes say, else one node where that is the
+// framework's default.
+std::optional<Unusable> RunReader::State::fill_shard_group(const TruthRow& row, Run& run) const {
+  parallel::ParallelSpec& p = run.spec.parallel;
+  const bool by_node = p.hsdp_group < 0;
+  p.hsdp_group = 0;
+  if (row.text("sharding") != "hsdp") return std::nullopt;
+  p.sharding = parallel::Sharding::hsdp;
+  p.hsdp_group = shard_group_in(row.text("notes"));
+  const int ranks = p.dp * p.cp;
+  if (p.hsdp_group < 1 && by_node) p.hsdp_group = std::min(ranks, run.spec.cluster.gpus_per_node);
+  if (p.hsdp_group < 1) return unusable(run.name, "shard group not stated");
   return std::nullopt;
 }
 
@@ -296,7 +325,8 @@ std::optional<Unusable> RunReader::State::fill_words(const TruthRow& row, Run& r
   const std::string& notes = row.text("notes");
   for (const auto& [reason, what] : std::initializer_list<std::pair<const char*, std::string>>{
            {"precision not modelled", read_precision(row.text("precision"), notes, spec.precision)},
-           {"recompute policy not modelled", read_recompute(row.text("recompute"), spec.recompute)},
+           {"recompute policy not modelled",
+            read_recompute(row.text("recompute"), spec.model.layers(), spec.recompute)},
            {"schedule not modelled", read_schedule(row.text("schedule"), spec.schedule)},
            {"dispatch not modelled", read_dispatch(row.text("moe_comm"), spec.routing)}}) {
     if (!what.empty()) return unusable(run.name, reason, what);
@@ -349,12 +379,12 @@ void RunReader::State::fill_layout(const TruthRow& row, Run& run) const {
   if (layers % stages == 0) return;
   // Layers that divide only with embedding and output counted as layers were dealt so: Megatron-LM
   // refuses the job otherwise (account_for_embedding_in_pipeline_split).
+  // Assumes: where they do not divide and the row tells no layout, stages differed by one layer.
   if ((layers + 2) % stages == 0) {
     run.spec.layout.embedding_counts = true;
     run.spec.layout.output_counts = true;
-  } else if (const auto line = frameworks.find(run.name.framework);
-             line && frameworks.cell(*line, "uneven_split") == "cost") {
-    run.spec.framework.pipeline_split = framework::PipelineSplit::cost;
+  } else {
+    run.spec.layout = balanced(run.spec);
   }
 }
 
@@ -379,7 +409,8 @@ tl::expected<Run, Unusable> RunReader::read(std::size_t at) {
   if (const std::string& bad = row.unreadable(); !bad.empty()) {
     return tl::unexpected(unusable(run.name, "unreadable number", bad));
   }
-  std::optional<Unusable> refused = state_->fill_model(row, run);
+  std::optional<Unusable> refused = state_->refuse_part(run);
+  if (!refused) refused = state_->fill_model(row, run);
   if (!refused) refused = state_->fill_framework(row, run);
   if (!refused) refused = state_->fill_cluster(row, run);
   if (!refused) refused = state_->fill_parallel(row, run);

@@ -43,4 +43,20 @@ job::LayoutSpec redistributed(const job::JobSpec& spec) {
   return out;
 }
 
+job::LayoutSpec balanced(const job::JobSpec& spec) {
+  const int stages = spec.parallel.pp * spec.parallel.vpp;
+  const int layers = spec.model.layers();
+  job::LayoutSpec out;
+  const int longer = layers % stages;
+  for (int stage = 0; stage < stages; ++stage) {
+    // The first stage also embeds and the last has the head: they are the last to get one more.
+    const bool first_too = longer == stages - 1;
+    const bool more = stage > 0 ? stage <= (first_too ? longer - 1 : longer) : first_too;
+    out.stages.push_back({.layers = layers / stages + (more ? 1 : 0),
+                          .embedding = stage == 0,
+                          .output = stage == stages - 1});
+  }
+  return out;
+}
+
 }  // namespace eratos::reader

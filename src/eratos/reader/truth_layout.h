@@ -18,4 +18,8 @@ std::optional<job::LayoutSpec> layout_in(const std::string& notes);
 // Worked example: L 32, p 8, h 3072, s 2048, V 131072: w 3.2; 4 4 4 4 5 5 5 and 1 with the output.
 job::LayoutSpec redistributed(const job::JobSpec& spec);
 
+// Layers that pp x vpp does not divide, dealt so that stages differ by one: the longer ones come
+// second and on, since the first also embeds and the last has the head.
+job::LayoutSpec balanced(const job::JobSpec& spec);
+
 }  // namespace eratos::reader

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "eratos/base/check.h"
+#include "eratos/reader/pattern_table.h"
 #include "eratos/schedule/registry.h"
 
 namespace eratos::reader {
@@ -62,6 +64,10 @@ bool add_modules(std::string_view word, job::ModuleSet& out) {
   if (word == "moe_act") return add({Module::expert_activation});
   if (word == "act") return add({Module::activation, Module::expert_activation});
   if (word == "mlp") return add({Module::mlp_in, Module::activation, Module::mlp_out});
+  if (word == "mlp_in") return add({Module::mlp_in});
+  if (word == "qkv") return add({Module::qkv});
+  if (word == "attention_out") return add({Module::attention_out});
+  if (word == "rotary") return add({Module::rotary});
   if (word == "moe") {
     return add({Module::router, Module::dispatch, Module::expert_in, Module::expert_activation,
                 Module::expert_out, Module::combine, Module::shared_expert});
@@ -97,6 +103,19 @@ std::string read_full(std::string_view words, job::RecomputeSpec& out) {
   return "";
 }
 
+// The `what` of a line of data/run_recompute.csv: "full", "every other layer", or module names.
+std::string read_policy(std::string_view what, int layers, job::RecomputeSpec& out) {
+  out.granularity = job::Granularity::full;
+  if (what == "full") return "";
+  if (what == "every other layer") {
+    for (int layer = 0; layer < layers; layer += 2) out.layer_ids.push_back(layer);
+    return "";
+  }
+  out.granularity = job::Granularity::selective;
+  for (const std::string& word : words_of(what)) ERATOS_CHECK(add_modules(word, out.modules));
+  return "";
+}
+
 std::string read_selective(std::string_view words, job::RecomputeSpec& out) {
   out.granularity = job::Granularity::selective;
   const std::string_view list = words.substr(std::string_view("selective").size());
@@ -113,11 +132,24 @@ std::string read_selective(std::string_view words, job::RecomputeSpec& out) {
 
 }  // namespace
 
-std::string read_recompute(std::string_view words, job::RecomputeSpec& out) {
+std::string read_recompute(std::string_view words, int layers, job::RecomputeSpec& out) {
   if (words.empty() || words == "none") return "";
+  static const PatternTable policies("run_recompute");
+  if (const std::optional<std::size_t> line = policies.find(words)) {
+    return read_policy(policies.cell(*line, "what"), layers, out);
+  }
   if (starts(words, "full")) return read_full(words, out);
   if (starts(words, "selective")) return read_selective(words, out);
   return "recompute policy `" + std::string(words) + '`';
+}
+
+int shard_group_in(std::string_view notes) {
+  for (const std::string_view word : {"FSDP group ", "shard group "}) {
+    if (const std::size_t at = notes.find(word); at != std::string_view::npos) {
+      return std::atoi(std::string(notes.substr(at + word.size(), 8)).c_str());
+    }
+  }
+  return 0;
 }
 
 std::string read_precision(std::string_view word, std::string_view notes, job::Recipe& out) {

@@ -227,7 +227,7 @@ TEST(TruthWords, Recompute) {
   EXPECT_EQ(r.modules.count(), 2U);
 
   EXPECT_EQ(read_recompute("selective (op-level policy of torchtitan)", 4, r = {}), "");
-  EXPECT_TRUE(r.modules.test(static_cast<std::size_t>(ops::Module::attention_out)));
+  EXPECT_TRUE(r.modules.test(static_cast<std::size_t>(ops::Module::mlp_in)));
   EXPECT_FALSE(r.modules.test(static_cast<std::size_t>(ops::Module::core_attention)));
   EXPECT_EQ(read_recompute("selective: every other layer", 5, r = {}), "");
   EXPECT_EQ(r.granularity, job::Granularity::full);

@@ -18,5 +18,6 @@ add_custom_command(
   VERBATIM)
 
 add_library(eratos_catalogue_data STATIC ${generated})
-target_include_directories(eratos_catalogue_data PUBLIC ${PROJECT_SOURCE_DIR}/src)
-target_link_libraries(eratos_catalogue_data PRIVATE eratos_flags)
+target_include_directories(eratos_catalogue_data PUBLIC
+                           $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
+target_link_libraries(eratos_catalogue_data PRIVATE $<BUILD_INTERFACE:eratos_flags>)

@@ -37,13 +37,12 @@ eratos::calibration::Calibration made_up_calibration() {
   eratos::calibration::Calibration known;
   known.name = known.part.part = "made-up";
   for (const DType format : {DType::bf16, DType::fp32}) {
-    known.part.gemm[static_cast<std::size_t>(format)] = {
-        .peak_fraction = 0.8,
-        .in_training = 0.8,
-        .tile = {1, 0.99, 0.97, 0.97},
-        .tile_overhead = eratos::microseconds(1.5),
-        .launch = eratos::microseconds(2.5),
-        .split_launch = eratos::microseconds(2)};
+    known.part.gemm[static_cast<std::size_t>(format)] = {.peak_fraction = 0.8,
+                                                         .in_training = 0.8,
+                                                         .tile = {1, 0.99, 0.97, 0.97},
+                                                         .tile_overhead = eratos::microseconds(1.5),
+                                                         .launch = eratos::microseconds(2.5),
+                                                         .split_launch = eratos::microseconds(2)};
   }
   for (const bool backward : {false, true}) {
     known.part.attention.curves.push_back({.kernel = "flash2",

@@ -33,7 +33,7 @@ std::string general_help() {
       "eratos projects the memory and step time of a training run without an accelerator.\n\n"
       "usage: eratos COMMAND ...\n\n";
   for (const Command& c : kCommands) {
-    out += fmt::format("  {:<9} {:<13} {}\n", c.name, c.words, c.what);
+    out += fmt::format("  {:<10} {:<13} {}\n", c.name, c.words, c.what);
   }
   out +=
       "\nJOB is a file whose kind is seen from its content (eratos YAML, Primus experiment YAML,\n"
@@ -43,8 +43,8 @@ std::string general_help() {
 }
 
 std::string help_of(const Command& command) {
-  std::string out = fmt::format("usage: eratos {} {} [FLAGS]\n\n{}\n\n", command.name,
-                                command.words, command.what);
+  std::string out = fmt::format("usage: eratos {}{}{} [FLAGS]\n\n{}\n\n", command.name,
+                                command.words.empty() ? "" : " ", command.words, command.what);
   for (const Flag& f : all_flags()) {
     if (f.what.empty() || !takes(command.name, f)) continue;
     std::string left =
@@ -183,6 +183,7 @@ std::variant<Call, Said> parse_command_line(int argc, const char* const* argv) {
     call.arguments.words.push_back(word);
   }
   for (const Flag& f : all_flags()) {
+    if (!takes(command.name, f)) continue;
     const std::string name(f.name);
     const auto given = values.find(name);
     const bool here = given != values.end() ? !given->second.empty() : switches[name];
@@ -207,7 +208,7 @@ std::variant<Call, Said> parse_command_line(int argc, const char* const* argv) {
   if (words < command.least) {
     return usage_error(fmt::format("`{}` needs {}", command.name, command.words), command.name);
   }
-  if (command.most > 0 && words > command.most) {
+  if (words > command.most) {
     return usage_error(fmt::format("unexpected word `{}`",
                                    call.arguments.words[static_cast<std::size_t>(command.most)]),
                        command.name);

@@ -4,31 +4,39 @@
 // in the flags it takes (flags.cpp).
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "apps/arguments.h"
 
 namespace eratos::apps {
 
+inline constexpr int kAnyNumber = 1'000'000;
+
 struct Command {
   std::string_view name;
   std::string_view words;  // of the usage line
   int least = 1;           // words
-  int most = 1;            // 0: any number
+  int most = 1;            // kAnyNumber for lists
   std::string_view what;
   int (*run)(const Arguments&) = nullptr;
 };
 
-//       function  name        words            least most  what
-#define ERATOS_COMMANDS(X)                                                                  \
-  X(project, "project", "JOB", 1, 1, "memory, step time and throughput of a job")           \
-  X(memory, "memory", "JOB", 1, 1, "only the memory half, with its tables")                 \
-  X(check, "check", "JOB", 1, 1, "is it legal, does it fit, and what would")                \
-  X(explain, "explain", "JOB [KEY]", 1, 2, "one number as a tree: formula, inputs, source") \
-  X(validate, "validate", "RUNS.csv ...", 1, 0, "projections against measured runs")        \
-  X(import_, "import", "JOB", 1, 1, "the normalised job, and where each value came from")   \
-  X(list, "list", "KIND", 1, 1, "what the catalogue knows")                                 \
-  X(show, "show", "KIND NAME", 2, 2, "one entry of the catalogue, with its sources")
+// clang-format off
+//       function     name          words           least most     what
+#define ERATOS_COMMANDS(X)                                                                        \
+  X(project,    "project",    "JOB",          1, 1, "memory, step time and throughput of a job")    \
+  X(memory,     "memory",     "JOB",          1, 1, "only the memory half, with its tables")        \
+  X(check,      "check",      "JOB",          1, 1, "is it legal, does it fit, and what would")     \
+  X(explain,    "explain",    "JOB [KEY]",    1, 2, "one number as a tree: formula, inputs, source") \
+  X(compare,    "compare",    "JOB ...",      1, kAnyNumber, "side by side: what differs, what it costs, why") \
+  X(validate,   "validate",   "RUNS.csv ...", 1, kAnyNumber, "projections against measured runs")   \
+  X(import_,    "import",     "JOB",          1, 1, "the normalised job, and where each value came from") \
+  X(list,       "list",       "KIND",         1, 1, "what the catalogue knows")                     \
+  X(show,       "show",       "KIND NAME",    2, 2, "one entry of the catalogue, with its sources") \
+  X(completion, "completion", "SHELL",        1, 1, "completion script for bash, zsh or fish")      \
+  X(man,        "man",        "",             0, 0, "the manual page, for man(1)")
+// clang-format on
 
 #define ERATOS_DECLARE_COMMAND(id, name, words, least, most, what) int run_##id(const Arguments&);
 ERATOS_COMMANDS(ERATOS_DECLARE_COMMAND)
@@ -43,7 +51,15 @@ inline constexpr Command kCommands[] = {
 
 // Named in the manual, not built yet: refused by name instead of as a typing error.
 inline constexpr std::string_view kLaterCommands[] = {
-    "compare", "schedule", "measure", "import-trace", "calibrate",
-    "search",  "tune",     "export",  "serve",        "mcp"};
+    "schedule", "measure", "import-trace", "calibrate", "search",
+    "tune",     "export",  "serve",        "mcp"};
+
+// What --help and the manual say of JOB.
+inline constexpr std::string_view kAboutJob =
+    "JOB is a file whose kind is seen from its content (eratos YAML, Primus experiment YAML, "
+    "Hugging Face config.json) or a name of `eratos list models`.";
+
+// The whole manual page, as `man` prints it.
+std::string manual_page();
 
 }  // namespace eratos::apps

@@ -1,6 +1,8 @@
 // What the shell sees. Scripts rely on these numbers; docs/USING.md explains them.
 #pragma once
 
+#include <string_view>
+
 namespace eratos::apps {
 
 enum ExitCode : int {
@@ -11,6 +13,21 @@ enum ExitCode : int {
   kEnvironment = 4,  // a file that cannot be written, a missing device or library
   kBug = 70,
   kInterrupted = 130,
+};
+
+struct ExitMeaning {
+  ExitCode code;
+  std::string_view what;
+};
+
+inline constexpr ExitMeaning kExitMeanings[] = {
+    {kAnswered, "answered"},
+    {kDoesNotFit, "answered, and the job does not fit (with --require-fit)"},
+    {kUsage, "usage: an unknown command or flag, a missing word, a file in the way of --output"},
+    {kBadInput, "bad input: every fault as file:line:column: error: message"},
+    {kEnvironment, "the environment: a file that cannot be written"},
+    {kBug, "a bug of eratos"},
+    {kInterrupted, "interrupted"},
 };
 
 }  // namespace eratos::apps

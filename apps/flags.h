@@ -16,6 +16,7 @@ struct Flag {
   std::string_view value;  // what --help calls it: "KEY=VALUE"; "" for a switch
   bool repeats = false;
   std::string_view what;      // "" for a flag of a later version: refused by name
+  std::string_view choices;   // the words it takes, between blanks; "" when there is no list
   std::string_view commands;  // those that take it, between blanks: " project memory "
 };
 

@@ -54,7 +54,7 @@ Result<std::unique_ptr<Job>> prepare_job(const Arguments& arguments) {
   job->read = *std::move(read);
   job->options = options_of(arguments);
   Result<calibration::Calibration> calibration =
-      reader::load_calibration(job->read.job.cluster.accelerator.name);
+      reader::load_calibration(job->read.job.cluster.accelerator);
   if (!calibration) return faults(calibration.error());
   job->calibration = *std::move(calibration);
   job->workspace = projection::make_workspace();

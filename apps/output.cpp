@@ -56,13 +56,15 @@ Result<Format> format_of(const Arguments& arguments, std::string_view allowed) {
   if (among.find(' ' + name + ' ') != std::string::npos) {
     if (name == "json") return Format::json;
     if (name == "csv") return Format::csv;
+    if (name == "markdown") return Format::markdown;
+    if (name == "html") return Format::html;
     return Format::text;
   }
-  for (const std::string_view later : {"csv", "markdown", "html"}) {
-    if (name == later) {
+  for (const std::string_view known : {"csv", "markdown", "html"}) {
+    if (name == known) {
       return fault({{},
-                    fmt::format("`--format {}` of `{}` is not available in this version", name,
-                                arguments.command)});
+                    fmt::format("`{}` has no format `{}`; it has: {}", arguments.command, name,
+                                allowed)});
     }
   }
   return fault({{}, fmt::format("unknown format `{}`; known: {}", name, allowed)});

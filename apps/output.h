@@ -22,7 +22,9 @@ int report_usage(std::string_view message);
 // Colour only on a terminal, without NO_COLOR, and without --output.
 report::Style style_of(const Arguments& arguments);
 
-enum class Format { text, json, csv };
+enum class Format { text, json, csv, markdown, html };
+// What `project`, `memory` and `compare` can be printed as.
+inline constexpr std::string_view kAnswerFormats = "text json csv markdown html";
 // The value of --format. Errors: not among `allowed` ("text json"); those of a later version say
 // so.
 Result<Format> format_of(const Arguments& arguments, std::string_view allowed);

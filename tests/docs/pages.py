@@ -9,10 +9,10 @@ ROOT = pathlib.Path(os.environ.get("ERATOS_SOURCE_DIR",
 
 
 def pages():
-    """README and its like, docs/, and the pages beside code and data; not those of examples/,
-    which belong to other projects."""
+    """README and its like, docs/, and the pages beside code, data and our own examples; the other
+    folders of examples/ belong to other projects."""
     found = sorted(ROOT.glob("*.md"))
-    for folder in ("docs", "src", "data", "bench", "tests"):
+    for folder in ("docs", "src", "data", "bench", "tests", "examples/hardware"):
         found += sorted((ROOT / folder).rglob("*.md"))
     return found
 

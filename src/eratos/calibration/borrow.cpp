@@ -1,6 +1,7 @@
 #include "eratos/calibration/borrow.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 namespace eratos::calibration {
@@ -32,9 +33,9 @@ void borrow_from(PartCalibration& part, const hardware::AcceleratorSpec& part_sp
     if (part_spec.peak[i].value <= 0) continue;
     part.gemm[i] = kin.gemm[i];
     const auto dtype = static_cast<DType>(i);
-    part.statements.push_back({Section::matrix, dtype,
-                               part.part + ": " + std::string(name_of(dtype)) +
-                                   " GEMM efficiency" + from});
+    part.statements.push_back(
+        {Section::matrix, dtype,
+         part.part + ": " + std::string(name_of(dtype)) + " GEMM efficiency" + from});
   }
 
   if (part.attention.curves.empty() && !kin.attention.curves.empty()) {
@@ -42,15 +43,15 @@ void borrow_from(PartCalibration& part, const hardware::AcceleratorSpec& part_sp
     for (AttentionCurve& curve : part.attention.curves) {
       curve.rate *= ratio(matrix_peak(part_spec, curve.dtype), matrix_peak(kin_spec, curve.dtype));
     }
-    part.statements.push_back({Section::attention, DType::bf16,
-                               part.part + ": attention rates" + from +
-                                   ", scaled by the matrix peak"});
+    part.statements.push_back(
+        {Section::attention, DType::bf16,
+         part.part + ": attention rates" + from + ", scaled by the matrix peak"});
   }
 
   if (part.elementwise.share[0] <= 0 && kin.elementwise.share[0] > 0) {
     part.elementwise = kin.elementwise;
-    part.statements.push_back({Section::memory_bound, DType::bf16,
-                               part.part + ": memory-bound kernels" + from});
+    part.statements.push_back(
+        {Section::memory_bound, DType::bf16, part.part + ": memory-bound kernels" + from});
   }
 
   // Kinds present before anything is added, so that all of kin's rows of a kind come along.
@@ -72,9 +73,47 @@ void borrow_from(PartCalibration& part, const hardware::AcceleratorSpec& part_sp
 
   if (part.network.share <= 0 && kin.network.share > 0) {
     part.network = kin.network;
-    part.statements.push_back({Section::network, DType::bf16,
-                               part.part + ": network efficiency" + from});
+    part.statements.push_back(
+        {Section::network, DType::bf16, part.part + ": network efficiency" + from});
   }
+}
+
+Residuals widened(const Residuals& kin_band, const hardware::AcceleratorSpec& part,
+                  const hardware::AcceleratorSpec& kin) {
+  constexpr double kPerBorrowed = 0.02;
+  constexpr double kPerFactorOfE = 0.1;
+  constexpr double kWidest = 0.8;  // measured = projected / (1 + low) must stay finite
+  const struct {
+    double part;
+    double kin;
+    const char* field;
+  } figures[] = {
+      {matrix_peak(part, DType::bf16), matrix_peak(kin, DType::bf16), "peak_flops_per_s.bf16"},
+      {part.memory_bandwidth.value, kin.memory_bandwidth.value, "memory.bandwidth_bytes_per_s"},
+      {part.scale_up.bandwidth.value, kin.scale_up.bandwidth.value,
+       "scale_up.bandwidth_bytes_per_s"},
+      {part.nic_per_gpu.value, kin.nic_per_gpu.value, "nic_bytes_per_s"},
+      {static_cast<double>(part.scale_up.domain_gpus),
+       static_cast<double>(kin.scale_up.domain_gpus), ""},
+  };
+  double w = 0;
+  for (const auto& figure : figures) {
+    w += kPerFactorOfE * std::abs(std::log(ratio(figure.part, figure.kin)));
+    const bool borrowed =
+        std::find(part.borrowed.begin(), part.borrowed.end(), figure.field) != part.borrowed.end();
+    if (borrowed) w += kPerBorrowed;
+  }
+  const Residuals standard;
+  Residuals out;
+  out.step_low = std::max(std::min(kin_band.step_low, standard.step_low) - w, -kWidest);
+  out.step_high = std::max(kin_band.step_high, standard.step_high) + w;
+  out.peak_low = std::min(kin_band.peak_low, standard.peak_low);
+  out.peak_high = std::max(kin_band.peak_high, standard.peak_high);
+  out.basis = "no run of " + part.name + " exists: the band of " + kin.name + ", widened by " +
+              std::to_string(std::lround(w * 1000) / 10) + "." +
+              std::to_string(std::lround(w * 1000) % 10) + "% for figures that differ or are " +
+              "borrowed";
+  return out;
 }
 
 }  // namespace eratos::calibration

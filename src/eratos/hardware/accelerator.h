@@ -45,6 +45,8 @@ struct AcceleratorSpec {
   int gpus_per_node = 8;
   std::string confidence;             // high | medium | low
   std::vector<std::string> borrowed;  // fields taken from the nearest kin
+  std::string kin;  // of a part that a user described: the catalogue's part whose figures stand in
+                    // for what was not stated, and whose measurements are used; "" otherwise
   std::string source;
 
   FlopsPerSecond peak_of(DType t) const { return peak[static_cast<std::size_t>(t)]; }

@@ -76,4 +76,55 @@ ClusterSpec derive_cluster(const AcceleratorSpec& part, int nodes, int gpus_per_
   return cluster;
 }
 
+namespace {
+
+bool same(const NetworkLevel& a, const NetworkLevel& b) {
+  return a.kind == b.kind && a.gpus == b.gpus && a.bandwidth.value == b.bandwidth.value &&
+         a.latency.value == b.latency.value && a.topology == b.topology &&
+         a.in_switch_reduction == b.in_switch_reduction;
+}
+
+double ratio(BytesPerSecond now, BytesPerSecond before) {
+  return now.value > 0 && before.value > 0 ? now.value / before.value : 1.0;
+}
+
+}  // namespace
+
+bool follows_from_part(const ClusterSpec& cluster) {
+  const ClusterSpec derived =
+      derive_cluster(cluster.accelerator, cluster.nodes, cluster.gpus_per_node);
+  if (derived.levels.size() != cluster.levels.size()) return false;
+  for (std::size_t i = 0; i < derived.levels.size(); ++i) {
+    if (!same(derived.levels[i], cluster.levels[i])) return false;
+  }
+  return true;
+}
+
+ClusterSpec with_part(const ClusterSpec& cluster, const AcceleratorSpec& part) {
+  ClusterSpec out = cluster;
+  out.accelerator = part;
+  const ClusterSpec derived = derive_cluster(part, cluster.nodes, cluster.gpus_per_node);
+  if (follows_from_part(cluster)) {
+    out.levels = derived.levels;
+    return out;
+  }
+  const AcceleratorSpec& before = cluster.accelerator;
+  const bool same_domain = part.scale_up.domain_gpus == before.scale_up.domain_gpus;
+  out.levels.clear();
+  for (std::size_t i = 0; i < cluster.levels.size(); ++i) {
+    NetworkLevel level = cluster.levels[i];
+    if (i == 0) {
+      level.bandwidth.value *= ratio(part.scale_up.bandwidth, before.scale_up.bandwidth);
+      if (!same_domain) level.gpus = derived.levels[0].gpus;
+    } else if (level.kind == LinkKind::pcie) {
+      level.bandwidth.value *= ratio(part.host_link, before.host_link);
+    } else {
+      level.bandwidth.value *= ratio(part.nic_per_gpu, before.nic_per_gpu);
+    }
+    const bool adds = out.levels.empty() || level.gpus > out.levels.back().gpus;
+    if (adds) out.levels.push_back(level);
+  }
+  return out;
+}
+
 }  // namespace eratos::hardware

@@ -41,4 +41,16 @@ struct ClusterSpec {
 // nodes. The rule for users: docs/USING.md.
 ClusterSpec derive_cluster(const AcceleratorSpec& part, int nodes, int gpus_per_node);
 
+// True when the levels are those that derive_cluster() gives for its part and size.
+bool follows_from_part(const ClusterSpec& cluster);
+
+// The same room with another part in it. Levels that follow from the part follow the new one.
+// Levels of their own keep their latencies and kinds and take the ratio of the parts' data sheets:
+// the innermost of the scale-up links, those beyond the node of the network cards. A domain that
+// grows swallows the levels inside it.
+//
+// Worked example: eos-4x8 (450 and 50 GB/s) with a part of twice the scale-up rate and a 16-GPU
+// domain has levels of 16 GPUs at 900 GB/s and of 32 at 50 GB/s.
+ClusterSpec with_part(const ClusterSpec& cluster, const AcceleratorSpec& part);
+
 }  // namespace eratos::hardware

@@ -18,9 +18,22 @@ void borrowed_numbers(const job::JobSpec& spec, const calibration::Calibration& 
                         (b.section == Section::collective && spec.cluster.gpus() == 1);
     if (!unused) out.push_back({"calibration-borrowed", b.text});
   }
-  for (const std::string& field : spec.cluster.accelerator.borrowed) {
-    out.push_back({"hardware-borrowed", spec.cluster.accelerator.name + ": " + field +
-                                            " is taken from the nearest kin"});
+  const hardware::AcceleratorSpec& part = spec.cluster.accelerator;
+  if (part.kin.empty()) {
+    for (const std::string& field : part.borrowed) {
+      out.push_back(
+          {"hardware-borrowed", part.name + ": " + field + " is taken from the nearest kin"});
+    }
+  } else {
+    out.push_back({"hardware-described",
+                   part.name + " is a description, not a part that was measured: efficiencies are " +
+                       part.kin + "'s; " + calibration.residuals.basis});
+    std::string fields;
+    for (const std::string& field : part.borrowed) fields += (fields.empty() ? "" : ", ") + field;
+    if (!fields.empty()) {
+      out.push_back({"hardware-borrowed",
+                     part.name + ": not stated and taken from " + part.kin + ": " + fields});
+    }
   }
   if (spec.cluster.accelerator.confidence == "low") {
     out.push_back({"hardware-uncertain",

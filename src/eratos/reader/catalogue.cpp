@@ -134,7 +134,8 @@ double unlikeness(const hardware::AcceleratorSpec& a, const hardware::Accelerato
 }
 
 Result<calibration::Calibration> calibration_of(const hardware::AcceleratorSpec& part, int depth) {
-  const DataFile* file = find_file(Kind::calibrations, part.name);
+  // A description never has measurements of its own, whatever it is called.
+  const DataFile* file = part.kin.empty() ? find_file(Kind::calibrations, part.name) : nullptr;
   calibration::Calibration out;
   if (file != nullptr) {
     auto tree = load_tree(Kind::calibrations, part.name);
@@ -145,8 +146,10 @@ Result<calibration::Calibration> calibration_of(const hardware::AcceleratorSpec&
   } else {
     out.name = part.name;
     out.part.part = part.name;
+    out.part.borrowed = part.kin;
     double nearest = std::numeric_limits<double>::infinity();
     for (const std::string& name : names_of(Kind::calibrations)) {
+      if (!part.kin.empty()) break;
       auto kin = load_accelerator(name);
       if (!kin) continue;
       if (const double far = unlikeness(part, *kin); far < nearest) {
@@ -168,8 +171,10 @@ Result<calibration::Calibration> calibration_of(const hardware::AcceleratorSpec&
   auto kin = calibration_of(*kin_spec, depth + 1);
   if (!kin) return faults(kin.error());
   calibration::borrow_from(out.part, part, kin->part, *kin_spec);
-  // A band measured on the kin is the best there is, but no narrower than the default.
-  if (file == nullptr) {
+  if (!part.kin.empty()) {
+    out.residuals = calibration::widened(kin->residuals, part, *kin_spec);
+  } else if (file == nullptr) {
+    // A band measured on the kin is the best there is, but no narrower than the default.
     out.residuals.basis = "no run of this part was compared; default band";
   }
   return out;
@@ -309,9 +314,17 @@ Result<hardware::ClusterSpec> with_nodes(const hardware::ClusterSpec& cluster, i
   split_size(cluster.name, part, old_nodes, old_gpus);
   const std::string wanted =
       std::string(part) + "-" + std::to_string(nodes) + "x" + std::to_string(cluster.gpus_per_node);
-  if (find_file(Kind::clusters, part) != nullptr ||
-      find_file(Kind::accelerators, part) != nullptr) {
+  const bool described = !cluster.accelerator.kin.empty();
+  if (!described && (find_file(Kind::clusters, part) != nullptr ||
+                     find_file(Kind::accelerators, part) != nullptr)) {
     return load_cluster(wanted);
+  }
+  if (hardware::follows_from_part(cluster)) {
+    hardware::ClusterSpec out =
+        hardware::derive_cluster(cluster.accelerator, nodes, cluster.gpus_per_node);
+    out.name = wanted;
+    out.source = cluster.source;
+    return out;
   }
   hardware::ClusterSpec out = cluster;
   const int before = cluster.gpus();
@@ -341,11 +354,15 @@ Result<framework::FrameworkProfile> load_framework(std::string_view name) {
 Result<calibration::Calibration> load_calibration(std::string_view accelerator) {
   auto part = load_accelerator(accelerator);
   if (!part) return faults(part.error());
-  if (part->kind != "gpu") {
-    return fault({.message = "`" + part->name + "` is a " + part->kind + ", only GPUs are modelled",
+  return load_calibration(*part);
+}
+
+Result<calibration::Calibration> load_calibration(const hardware::AcceleratorSpec& part) {
+  if (part.kind != "gpu") {
+    return fault({.message = "`" + part.name + "` is a " + part.kind + ", only GPUs are modelled",
                   .field = "cluster"});
   }
-  return calibration_of(*part, 0);
+  return calibration_of(part, 0);
 }
 
 }  // namespace eratos::reader

@@ -44,7 +44,8 @@ Result<text::Node> load_tree(Kind kind, std::string_view name);
 Result<hardware::AcceleratorSpec> load_accelerator(std::string_view name);
 
 // `PART-NxM`, `CLUSTER-NxM` (the last -NxM is N nodes of M accelerators), a part or catalogue
-// cluster alone (one node), or the path of a file with the keys of data/clusters and `nodes`.
+// cluster alone (one node), or the path of a file: a cluster with the keys of data/clusters and
+// `nodes`, or an accelerator (one node of it); either with any subset of its keys (hardware_file.h).
 Result<hardware::ClusterSpec> load_cluster(std::string_view name);
 
 // `cluster` with another number of nodes; what follows from it (the last level's size, the name)
@@ -60,5 +61,8 @@ Result<framework::FrameworkProfile> load_framework(std::string_view name);
 // takes everything from the nearest part that has one (same architecture first, then same vendor,
 // then the nearest bf16 peak), which part.borrowed then names.
 Result<calibration::Calibration> load_calibration(std::string_view accelerator);
+// The same of a part that may be described by the user: everything is its kin's, scaled as
+// calibration/borrow.h says, and its error band is widened.
+Result<calibration::Calibration> load_calibration(const hardware::AcceleratorSpec& part);
 
 }  // namespace eratos::reader

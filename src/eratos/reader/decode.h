@@ -17,8 +17,8 @@ namespace eratos::reader {
 // Keys: data/README.md, accelerators.
 Result<hardware::AcceleratorSpec> decode_accelerator(const text::Node& root);
 
-// Keys: data/README.md, clusters; `nodes` may stand there as well. The accelerator is looked up in
-// the catalogue. `nodes` and `gpus_per_node` 0: as the file says (one node where it says nothing).
+// Keys: data/README.md, clusters; `nodes` may stand there as well. The accelerator is a name of the
+// catalogue, or a description (hardware_file.h); without `levels` they follow from it. `nodes` and `gpus_per_node` 0: as the file says (one node where it says nothing).
 Result<hardware::ClusterSpec> decode_cluster(const text::Node& root, int nodes = 0,
                                              int gpus_per_node = 0);
 text::Node cluster_to_node(const hardware::ClusterSpec& cluster);

@@ -1,8 +1,11 @@
+#include <algorithm>
+#include <filesystem>
 #include <string>
 
 #include "eratos/reader/catalogue.h"
 #include "eratos/reader/decode.h"
 #include "eratos/reader/fields.h"
+#include "eratos/reader/hardware_file.h"
 
 namespace eratos::reader {
 
@@ -61,19 +64,30 @@ void add_level(hardware::ClusterSpec& cluster, NetworkLevel level, Diagnostics& 
 }  // namespace
 
 Result<hardware::ClusterSpec> decode_cluster(const text::Node& root, int nodes, int gpus_per_node) {
+  if (is_accelerator(root)) {
+    auto part = complete_accelerator(root);
+    if (!part) return faults(part.error());
+    return hardware::derive_cluster(*part, std::max(1, nodes),
+                                    gpus_per_node > 0 ? gpus_per_node : part->gpus_per_node);
+  }
   Diagnostics bad;
   hardware::ClusterSpec cluster;
   Fields top(&root, "cluster", bad);
   std::string file_name;
-  top.require("name", file_name);
+  top.read("name", file_name);
   top.read("nodes", cluster.nodes);
-  std::string part;
-  if (top.require("accelerator", part)) {
-    if (auto spec = load_accelerator(part); spec) {
+  if (const text::Node* part = top.need("accelerator"); part != nullptr) {
+    if (auto spec = accelerator_of(*part); spec) {
       cluster.accelerator = std::move(*spec);
-    } else {
+    } else if (part->is_scalar() && spec.error().front().where.file.empty()) {
       for (const Diagnostic& d : spec.error()) top.fail("accelerator", d.message, d.cure);
+    } else {
+      bad.insert(bad.end(), spec.error().begin(), spec.error().end());
     }
+  }
+  if (file_name.empty()) {
+    file_name = std::filesystem::path(root.where().file).stem().string();
+    if (file_name.empty()) file_name = cluster.accelerator.name;
   }
   cluster.gpus_per_node = cluster.accelerator.gpus_per_node;
   top.read("gpus_per_node", cluster.gpus_per_node);
@@ -85,10 +99,16 @@ Result<hardware::ClusterSpec> decode_cluster(const text::Node& root, int nodes, 
   cluster.gpus_per_node = std::max(1, cluster.gpus_per_node);
   cluster.name =
       file_name + "-" + std::to_string(cluster.nodes) + "x" + std::to_string(cluster.gpus_per_node);
-  top.require("source", cluster.source);
+  cluster.source = "described by the user";
+  top.read("source", cluster.source);
   top.skip("notes");
 
-  if (const text::Node* levels = top.need("levels"); levels != nullptr) {
+  const text::Node* levels = top.get("levels");
+  if (levels == nullptr && bad.empty()) {
+    cluster.levels =
+        hardware::derive_cluster(cluster.accelerator, cluster.nodes, cluster.gpus_per_node).levels;
+  }
+  if (levels != nullptr) {
     if (!levels->is_sequence() || levels->size() == 0) {
       top.fail("levels", "`cluster.levels` must be a list of network levels, innermost first");
     }
@@ -128,7 +148,9 @@ text::Node cluster_to_node(const hardware::ClusterSpec& cluster) {
     name.resize(name.size() - size.size());
   }
   out.set("name", Node::string(name));
-  out.set("accelerator", Node::string(cluster.accelerator.name));
+  out.set("accelerator", cluster.accelerator.kin.empty()
+                             ? Node::string(cluster.accelerator.name)
+                             : accelerator_to_node(cluster.accelerator));
   out.set("nodes", Node::integer(cluster.nodes));
   out.set("gpus_per_node", Node::integer(cluster.gpus_per_node));
   Node levels = Node::sequence();

@@ -6,6 +6,7 @@
 
 #include "eratos/reader/catalogue.h"
 #include "eratos/reader/fields.h"
+#include "eratos/reader/hardware_file.h"
 #include "eratos/reader/job_yaml.h"
 #include "eratos/text/yaml.h"
 
@@ -79,6 +80,39 @@ bool is_known(const Node& tree, const std::string& path) {
   return false;
 }
 
+constexpr std::string_view kHardware = "hardware.";
+
+// hardware.FIELD changes the part or the network of the job's cluster, which no other set does.
+void set_hardware(JobRead& read, const std::string& set, Diagnostics& bad) {
+  const Location where{"--set " + set};
+  if (read.job.cluster.accelerator.name.empty()) {
+    bad.push_back({.where = where,
+                   .message = "there is no cluster to change the hardware of",
+                   .cure = "name one with --cluster",
+                   .field = "cluster"});
+    return;
+  }
+  const std::size_t equals = set.find('=');
+  auto changed = with_hardware(
+      read.job.cluster, std::string_view(set).substr(kHardware.size(), equals - kHardware.size()),
+      std::string_view(set).substr(equals + 1));
+  if (!changed) {
+    for (Diagnostic d : changed.error()) {
+      d.where = where;
+      bad.push_back(std::move(d));
+    }
+    return;
+  }
+  read.job.cluster = *std::move(changed);
+  auto& provenance = read.report.provenance;
+  for (auto it = provenance.lower_bound("cluster.");
+       it != provenance.end() && it->first.rfind("cluster.", 0) == 0;) {
+    it = provenance.erase(it);
+  }
+  provenance["cluster"] = {
+      .value = read.job.cluster.name, .origin = Origin::command_line, .where = where};
+}
+
 }  // namespace
 
 Result<void> apply_cluster(JobRead& read, const std::string& cluster, int nodes) {
@@ -129,6 +163,11 @@ Result<void> apply_sets(JobRead& read, const std::vector<std::string>& sets) {
   if (sets.empty()) return {};
   Diagnostics bad;
   JobRead out = read;
+  for (const std::string& each : sets) {
+    if (each.rfind(kHardware, 0) != 0 || each.find('=') == std::string::npos) continue;
+    set_hardware(out, each, bad);
+  }
+  if (!bad.empty()) return faults(std::move(bad));
   Node tree = job_to_node(out.job);
   restore_places(tree, out.report);
   const Node all = job_to_node(out.job, {.model = true, .framework = true, .cluster = true});
@@ -144,6 +183,7 @@ Result<void> apply_sets(JobRead& read, const std::vector<std::string>& sets) {
       continue;
     }
     const std::string path = each.substr(0, equals);
+    if (path.rfind(kHardware, 0) == 0) continue;  // applied above
     Node value = value_of(each.substr(equals + 1), where);
     if (path == "cluster.nodes") {
       if (auto n = value.as_int64(path); n && *n >= 1 && *n <= 1'000'000) {

@@ -172,9 +172,9 @@ Node memory_node(const projection::MemoryAnswer& m) {
   return out;
 }
 
-std::string project_json(const Answer& a) {
+Node project_node(const Answer& a) {
   const projection::Projection& p = *a.projection;
-  Node out = document(a.version);
+  Node out = Node::mapping();
   out.set("job", a.job);
   out.set("parameters", parameters_node(p.parameters));
   out.set("memory", memory_node(p.memory));
@@ -183,6 +183,13 @@ std::string project_json(const Answer& a) {
   out.set("confidence", confidence_node(p.confidence, true));
   out.set("provenance", provenance_node(a));
   out.set("warnings", warnings_node(all_warnings(a)));
+  return out;
+}
+
+std::string project_json(const Answer& a) {
+  Node out = document(a.version);
+  Node answer = project_node(a);
+  for (text::Entry& entry : answer.entries()) out.set(entry.key, std::move(entry.value));
   return text::to_json(out) + '\n';
 }
 

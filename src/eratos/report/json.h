@@ -19,6 +19,8 @@ inline constexpr int kSchema = 1;
 text::Node number(double value);
 
 std::string project_json(const Answer& a);
+// The same without what every document begins with.
+text::Node project_node(const Answer& a);
 std::string memory_json(
     const Answer& a);  // the memory half: no time, throughput, confidence of time
 std::string explanation_json(const projection::Explanation& e, const std::string& version);

@@ -29,7 +29,7 @@ std::vector<std::string> stage_cells(const memory::StageMemory& s, const std::st
 
 }  // namespace
 
-std::string stage_table(const projection::MemoryAnswer& m, const Style& style) {
+Table stage_rows(const projection::MemoryAnswer& m) {
   Table table({{"stage"},
                {"weights", Align::right},
                {"grads", Align::right},
@@ -53,21 +53,30 @@ std::string stage_table(const projection::MemoryAnswer& m, const Style& style) {
     table.row(cells, first <= peak && peak <= last);
     first = last + 1;
   }
-  return style.bold("memory a GPU, GiB") +
-         style.dim("   device = reserved + context; flight = micro-batches in flight\n") +
-         table.text(2, style);
+  return table;
 }
 
-std::string module_table(const projection::MemoryAnswer& m, const Style& style) {
+std::string stage_table(const projection::MemoryAnswer& m, const Style& style) {
+  return style.bold("memory a GPU, GiB") +
+         style.dim("   device = reserved + context; flight = micro-batches in flight\n") +
+         stage_rows(m).text(2, style);
+}
+
+std::vector<std::pair<ops::Module, Bytes>> saved_parts(const projection::MemoryAnswer& m) {
   std::vector<std::pair<ops::Module, Bytes>> parts;
-  Bytes total;
   for (std::size_t i = 0; i < m.saved_by_module.size(); ++i) {
     if (m.saved_by_module[i].value <= 0) continue;
     parts.emplace_back(static_cast<ops::Module>(i), m.saved_by_module[i]);
-    total += m.saved_by_module[i];
   }
   std::stable_sort(parts.begin(), parts.end(),
                    [](const auto& x, const auto& y) { return y.second < x.second; });
+  return parts;
+}
+
+std::string module_table(const projection::MemoryAnswer& m, const Style& style) {
+  const auto parts = saved_parts(m);
+  Bytes total;
+  for (const auto& [module, bytes] : parts) total += bytes;
   Table table({{"module"}, {"GiB", Align::right}, {"share", Align::right}, {""}});
   for (const auto& [module, bytes] : parts) {
     const double share = bytes / total;

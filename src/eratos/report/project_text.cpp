@@ -8,6 +8,7 @@
 #include "eratos/report/memory_table.h"
 #include "eratos/report/quantity.h"
 #include "eratos/report/text.h"
+#include "eratos/report/time_parts.h"
 
 namespace eratos::report {
 
@@ -59,19 +60,15 @@ constexpr std::string_view group_of(ops::Module m) {
   return "";
 }
 
-struct Part {
-  std::string name;
-  Seconds time;
-};
+}  // namespace
 
-// Modules by group, the largest first; rows of the step itself (optimizer and the like) left out.
-std::vector<Part> module_parts(const projection::TimeAnswer& t) {
-  std::vector<Part> parts;
+std::vector<TimePart> module_parts(const projection::TimeAnswer& t) {
+  std::vector<TimePart> parts;
   for (std::size_t i = 0; i < t.by_module.size(); ++i) {
     const std::string_view group = group_of(static_cast<ops::Module>(i));
     if (group.empty() || t.by_module[i].value <= 0) continue;
     const auto known =
-        std::find_if(parts.begin(), parts.end(), [&](const Part& p) { return p.name == group; });
+        std::find_if(parts.begin(), parts.end(), [&](const TimePart& p) { return p.name == group; });
     if (known != parts.end()) {
       known->time += t.by_module[i];
     } else {
@@ -79,12 +76,11 @@ std::vector<Part> module_parts(const projection::TimeAnswer& t) {
     }
   }
   std::stable_sort(parts.begin(), parts.end(),
-                   [](const Part& x, const Part& y) { return y.time < x.time; });
+                   [](const TimePart& x, const TimePart& y) { return y.time < x.time; });
   return parts;
 }
 
-// Parts of which the step is the sum.
-std::vector<Part> step_parts(const projection::TimeAnswer& t) {
+std::vector<TimePart> step_parts(const projection::TimeAnswer& t) {
   return {{"compute", t.compute},
           {"pipeline bubble", t.bubble},
           {"tp communication, exposed", t.exposed.tp},
@@ -96,10 +92,12 @@ std::vector<Part> step_parts(const projection::TimeAnswer& t) {
           {"launch", t.launch}};
 }
 
-std::string bars(const std::vector<Part>& parts, Seconds step, const Style& style) {
+namespace {
+
+std::string bars(const std::vector<TimePart>& parts, Seconds step, const Style& style) {
   constexpr double kLeastShare = 5e-4;  // what would print as 0.0%
   std::string out;
-  for (const Part& p : parts) {
+  for (const TimePart& p : parts) {
     const double share = p.time / step;
     if (share < kLeastShare) continue;
     out += fmt::format("  {} {} s {}  ", padded(p.name, 25),

@@ -40,14 +40,17 @@ class Table {
 
   // ERATOS_CHECK: as many cells as columns.
   void row(std::vector<std::string> cells, bool strong = false);
-  // Lines indented by `indent`, columns two apart, no trailing blanks. A strong row is bold.
-  std::string text(int indent, const Style& style = {}) const;
-
- private:
   struct Row {
     std::vector<std::string> cells;
     bool strong = false;
   };
+  const std::vector<Column>& columns() const { return columns_; }
+  const std::vector<Row>& rows() const { return rows_; }
+
+  // Lines indented by `indent`, columns two apart, no trailing blanks. A strong row is bold.
+  std::string text(int indent, const Style& style = {}) const;
+
+ private:
   std::vector<Column> columns_;
   std::vector<Row> rows_;
 };

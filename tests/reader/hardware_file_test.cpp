@@ -1,0 +1,141 @@
+#include "eratos/reader/hardware_file.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "eratos/reader/catalogue.h"
+#include "eratos/reader/decode.h"
+#include "expect.h"
+
+namespace eratos::reader {
+namespace {
+
+bool borrows(const hardware::AcceleratorSpec& part, const std::string& field) {
+  return std::find(part.borrowed.begin(), part.borrowed.end(), field) != part.borrowed.end();
+}
+
+TEST(HardwareFile, WhatIsNotStatedIsTheKins) {
+  const auto part = good(complete_accelerator(
+      yaml("kin: h100-sxm\nmemory: {bandwidth_bytes_per_s: 6.7e12}\n")));
+  const auto kin = good(load_accelerator("h100-sxm"));
+  EXPECT_EQ(part.name, "job");  // its file's name
+  EXPECT_EQ(part.kin, "h100-sxm");
+  EXPECT_EQ(part.memory_bandwidth.value, 6.7e12);
+  EXPECT_EQ(part.memory_visible.value, kin.memory_visible.value);
+  EXPECT_EQ(part.architecture, "sm90");
+  EXPECT_FALSE(borrows(part, "memory.bandwidth_bytes_per_s"));
+  EXPECT_TRUE(borrows(part, "memory.visible_bytes"));
+  EXPECT_TRUE(borrows(part, "peak_flops_per_s.bf16"));
+  EXPECT_FALSE(borrows(part, "name"));
+  EXPECT_FALSE(borrows(part, "power_w"));
+}
+
+TEST(HardwareFile, APartInsideAClusterWithoutANameIsLikeItsKin) {
+  const auto cluster =
+      good(decode_cluster(yaml("accelerator:\n  kin: h100-sxm\n  clock_hz: 2.0e9\n")));
+  EXPECT_EQ(cluster.accelerator.name, "like-h100-sxm");
+  EXPECT_EQ(cluster.name, "job-1x8");
+  EXPECT_EQ(good(decode_cluster(yaml("kin: h100-sxm\n"), 2)).name, "job-2x8");
+}
+
+TEST(HardwareFile, AnAliasOfTheKinIsThePart) {
+  EXPECT_EQ(good(complete_accelerator(yaml("kin: h100\nclock_hz: 2.0e9\n"))).kin, "h100-sxm");
+}
+
+TEST(HardwareFile, WithoutAKinTheNearestPart) {
+  const auto amd = good(complete_accelerator(yaml(
+      "name: next\nvendor: amd\narchitecture: gfx950\npeak_flops_per_s: {bf16: 3.0e15}\n")));
+  EXPECT_EQ(amd.kin, "mi355x");
+  const auto nvidia = good(complete_accelerator(yaml(
+      "name: next\nvendor: nvidia\npeak_flops_per_s: {bf16: 1.0e15}\n"
+      "memory: {bandwidth_bytes_per_s: 4.8e12, visible_bytes: 150000000000}\n")));
+  EXPECT_EQ(nvidia.kin, "h200-sxm");
+}
+
+TEST(HardwareFile, Faults) {
+  EXPECT_NE(faults_of(complete_accelerator(yaml("kin: h101-sxm\n"))).find("did you mean"),
+            std::string::npos);
+  EXPECT_NE(faults_of(complete_accelerator(yaml("kin: h100-sxm\nmemori: {}\n")))
+                .find("unknown key `memori`"),
+            std::string::npos);
+  EXPECT_NE(faults_of(complete_accelerator(yaml("[]\n"))).find("a name or a mapping"),
+            std::string::npos);
+  EXPECT_NE(faults_of(decode_cluster(yaml("name: x\naccelerator: h101-sxm\n"))).find("h101-sxm"),
+            std::string::npos);
+  EXPECT_NE(faults_of(decode_cluster(yaml("name: x\naccelerator: none.yaml\n"))).find("none.yaml"),
+            std::string::npos);
+}
+
+TEST(HardwareFile, EveryPartOfTheCatalogueIsWrittenAndReadBack) {
+  for (const std::string& name : names_of(Kind::accelerators)) {
+    const auto part = good(load_accelerator(name), name);
+    text::Node tree = accelerator_to_node(part);
+    tree.set("kin", text::Node::string(name));
+    const auto again = good(complete_accelerator(tree), name);
+    text::Node written = accelerator_to_node(again);
+    written.erase("borrowed");
+    tree.erase("borrowed");
+    EXPECT_EQ(written, tree) << name;
+    EXPECT_TRUE(again.borrowed == part.borrowed) << name;
+  }
+}
+
+TEST(HardwareFile, AClusterFollowsItsPartUnlessItSaysOtherwise) {
+  const auto derived = good(decode_cluster(
+      yaml("name: lab\nnodes: 2\naccelerator: {kin: h100-sxm, scale_up: {domain_gpus: 16}}\n")));
+  ASSERT_EQ(derived.levels.size(), 1U);
+  EXPECT_EQ(derived.levels[0].gpus, 16);
+  EXPECT_EQ(derived.name, "lab-2x8");
+  EXPECT_EQ(good(with_nodes(derived, 4)).levels[0].gpus, 16);
+  EXPECT_EQ(good(with_nodes(derived, 4)).levels[1].gpus, 32);
+  const auto again = good(decode_cluster(cluster_to_node(derived)));
+  EXPECT_EQ(cluster_to_node(again), cluster_to_node(derived));
+}
+
+TEST(HardwareFile, OneFigureChanged) {
+  const auto base = good(load_cluster("h100-sxm-2x8"));
+  const auto twice = good(with_hardware(base, "bandwidth", "x2"));
+  EXPECT_EQ(twice.accelerator.memory_bandwidth.value, 6.7e12);
+  EXPECT_EQ(twice.accelerator.kin, "h100-sxm");
+  EXPECT_TRUE(twice.accelerator.borrowed.empty());
+  EXPECT_EQ(twice.name, "h100-sxm(bandwidth=x2)-2x8");
+  const auto also = good(with_hardware(twice, "nic_bytes_per_s", "1e11"));
+  EXPECT_EQ(also.name, "h100-sxm(bandwidth=x2, nic_bytes_per_s=1e11)-2x8");
+  EXPECT_EQ(also.levels[1].bandwidth.value, 1e11);
+  const auto compute = good(with_hardware(base, "compute", "x2"));
+  EXPECT_EQ(compute.accelerator.peak_of(DType::bf16).value, 2 * 9.894e14);
+  EXPECT_EQ(compute.accelerator.peak_of(DType::fp8).value, 2 * 1.9789e15);
+  EXPECT_EQ(good(with_hardware(base, "bandwidth", "x1")).name, base.name);
+  EXPECT_EQ(good(with_hardware(base, "domain", "8")).accelerator.kin, "");
+  const auto level = good(with_hardware(base, "levels.1.latency_s", "x0.5"));
+  EXPECT_DOUBLE_EQ(level.levels[1].latency.value, base.levels[1].latency.value / 2);
+  for (const char* value : {"x0", "-1", "x", "", "fast", "1e999", "2x"}) {
+    EXPECT_NE(faults_of(with_hardware(base, "bandwidth", value)).find("no positive number"),
+              std::string::npos)
+        << value;
+  }
+  EXPECT_NE(faults_of(with_hardware(base, "bandwith", "x2")).find("did you mean `bandwidth`"),
+            std::string::npos);
+  EXPECT_NE(faults_of(with_hardware(base, "levels.7.gpus", "x2")).find("levels 0 to 1"),
+            std::string::npos);
+}
+
+// calibration/borrow.h, worked example.
+TEST(HardwareFile, TheBandWidensByTheStatedRule) {
+  const auto part = good(complete_accelerator(
+      yaml("name: next\nkin: h100-sxm\nmemory: {bandwidth_bytes_per_s: 6.7e12}\n"
+           "peak_flops_per_s: {bf16: 1.18728e15}\n"
+           "scale_up: {domain_gpus: 16, bandwidth_bytes_per_s: 4.5e11}\n")));
+  const auto kin = good(load_calibration("h100-sxm"));
+  const auto calibration = good(load_calibration(part));
+  const double w = 0.06931 + 0.01823 + 0.06931 + 0.02;
+  EXPECT_NEAR(calibration.residuals.step_high, std::max(kin.residuals.step_high, 0.2) + w, 1e-4);
+  EXPECT_NEAR(calibration.residuals.step_low, std::min(kin.residuals.step_low, -0.2) - w, 1e-4);
+  EXPECT_EQ(calibration.part.gemm_of(DType::bf16).peak_fraction,
+            kin.part.gemm_of(DType::bf16).peak_fraction);
+  EXPECT_FALSE(calibration.part.statements.empty());
+}
+
+}  // namespace
+}  // namespace eratos::reader

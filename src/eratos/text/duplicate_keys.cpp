@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <unordered_map>
+#include <utility>
 
 namespace eratos::text {
 
@@ -21,6 +23,21 @@ void report_duplicate_keys(const std::vector<Entry>& entries, Diagnostics& all) 
                        std::to_string(sorted[i]->key_place.line),
                    "keep one of them"});
   }
+}
+
+void keep_last_keys(std::vector<Entry>& entries) {
+  std::vector<Entry> kept;
+  kept.reserve(entries.size());
+  std::unordered_map<std::string, std::size_t> at;
+  for (Entry& e : entries) {
+    const auto [known, is_new] = at.emplace(e.key, kept.size());
+    if (is_new) {
+      kept.push_back(std::move(e));
+    } else {
+      kept[known->second] = std::move(e);
+    }
+  }
+  entries = std::move(kept);
 }
 
 }  // namespace eratos::text

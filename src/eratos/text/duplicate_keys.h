@@ -11,4 +11,7 @@ namespace eratos::text {
 // Appends a Diagnostic at every repetition, naming both lines. Stops when `all` holds 100.
 void report_duplicate_keys(const std::vector<Entry>& entries, Diagnostics& all);
 
+// Leaves of entries with one key the last, where the first stood.
+void keep_last_keys(std::vector<Entry>& entries);
+
 }  // namespace eratos::text

@@ -156,7 +156,9 @@ class TreeBuilder : public YAML::EventHandler {
   }
   void OnMapEnd() override {
     Open& top = stack_.back();
+    const std::size_t before = duplicates_.size();
     report_duplicate_keys(top.node.entries(), duplicates_);
+    if (duplicates_.size() > before) keep_last_keys(top.node.entries());
     if (top.merged) apply_merge(*top.merged, top.node);
     close();
   }
@@ -392,7 +394,10 @@ Diagnostic syntax_fault(const YAML::Exception& e, std::string_view text, const s
 
 }  // namespace
 
-Result<Node> parse_yaml(std::string_view text, const std::string& file, TreeLimits limits) {
+namespace {
+
+Result<Node> parse(std::string_view text, const std::string& file, TreeLimits limits,
+                   Diagnostics* repeated) {
   if (text.size() > limits.bytes) return fault(too_large(file, text.size(), limits.bytes));
   if (auto junk = find_non_text(text, file)) return fault(std::move(*junk));
   const std::string_view yaml = without_byte_order_mark(text);
@@ -412,9 +417,24 @@ Result<Node> parse_yaml(std::string_view text, const std::string& file, TreeLimi
         {{file, 0, 0}, "not valid YAML: " + excerpt(e.what()), "correct the YAML"});
   }
   Diagnostics all = std::move(builder.duplicates());
+  if (repeated != nullptr && faults_found.empty()) {
+    *repeated = std::move(all);
+    return builder.take_root();
+  }
   all.insert(all.end(), faults_found.begin(), faults_found.end());
   if (!all.empty()) return faults(std::move(all));
   return builder.take_root();
+}
+
+}  // namespace
+
+Result<Node> parse_yaml(std::string_view text, const std::string& file, TreeLimits limits) {
+  return parse(text, file, limits, nullptr);
+}
+
+Result<Node> parse_yaml_last_key(std::string_view text, const std::string& file,
+                                 Diagnostics& repeated, TreeLimits limits) {
+  return parse(text, file, limits, &repeated);
 }
 
 Result<Node> parse_yaml_file(const std::string& path, TreeLimits limits) {

@@ -23,6 +23,12 @@ namespace eratos::text {
 // all reported; any other fault ends the reading.
 Result<Node> parse_yaml(std::string_view text, const std::string& file, TreeLimits limits = {});
 
+// The same, but of a key given twice the last value counts, as PyYAML's own loader has it, and the
+// repetitions go to `repeated` for the caller to judge: some files that their framework reads every
+// day have them.
+Result<Node> parse_yaml_last_key(std::string_view text, const std::string& file,
+                                 Diagnostics& repeated, TreeLimits limits = {});
+
 // Errors as above, and those of read_file (file.h); a file beyond limits.bytes is never read.
 Result<Node> parse_yaml_file(const std::string& path, TreeLimits limits = {});
 

@@ -45,10 +45,14 @@ Result<std::unique_ptr<Job>> prepare_job(const Arguments& arguments) {
   Result<reader::JobRead> read = read_job_of(arguments);
   if (!read) return faults(read.error());
   if (!read->has_cluster) {
-    return fault({{arguments.words[0]},
-                  "the job names no cluster",
-                  "add --cluster, e.g. --cluster h100-sxm-4x8 (4 nodes of 8)",
-                  "cluster"});
+    const int had = read->follows.accelerators;
+    return fault(
+        {{arguments.words[0]},
+         "the job names no cluster",
+         had > 0 ? "its run had " + std::to_string(had) +
+                       " accelerators: add --cluster PART-NxM with N x M = " + std::to_string(had)
+                 : "add --cluster, e.g. --cluster h100-sxm-4x8 (4 nodes of 8)",
+         "cluster"});
   }
   auto job = std::make_unique<Job>();
   job->read = *std::move(read);

@@ -222,12 +222,11 @@ TEST(PrimusJob, Mi300Twin) {
   EXPECT_EQ(out.job.batch.global, 128);
 }
 
-TEST(PrimusJob, PostTrainingIsRefusedByName) {
-  const std::string bad = faults_of(
-      read_job(kExperiments + "MI355X/deepseek_v2_lite-BF16-sft-packed.yaml", Environment{}));
-  EXPECT_NE(bad.find("`post_trainer` is post-training (sft), which is not modelled yet"),
-            std::string::npos)
-      << bad;
+TEST(PrimusJob, AdaptersAreRead) {
+  const JobRead out = read("MI355X/deepseek_v2_lite-BF16-sft-packed.yaml");
+  EXPECT_TRUE(out.job.lora.on());
+  EXPECT_TRUE(out.job.lora.targets.test(static_cast<std::size_t>(ops::Module::attention_out)));
+  EXPECT_TRUE(out.report.provenance.contains("lora.rank"));
 }
 
 TEST(PrimusJob, EveryJobSurvivesItsNormalisedForm) {
@@ -495,8 +494,8 @@ TEST_F(Checkout, OtherFrameworksAreNamed) {
   const std::string path =
       write("examples/exp.yaml",
             "work_group: a\nuser_name: b\nexp_name: test\nworkspace: ./output\n"
-            "modules:\n  pre_trainer:\n    framework: torchtitan\n    model: x\n");
-  EXPECT_NE(faults_of(read_job(path, Environment{})).find("`torchtitan` are not read yet"),
+            "modules:\n  pre_trainer:\n    framework: torchtitian\n    model: x\n");
+  EXPECT_NE(faults_of(read_job(path, Environment{})).find("did you mean `torchtitan`?"),
             std::string::npos);
 }
 

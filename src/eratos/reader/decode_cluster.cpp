@@ -6,6 +6,7 @@
 #include "eratos/reader/decode.h"
 #include "eratos/reader/fields.h"
 #include "eratos/reader/hardware_file.h"
+#include "eratos/reader/primus_cluster.h"
 
 namespace eratos::reader {
 
@@ -64,6 +65,10 @@ void add_level(hardware::ClusterSpec& cluster, NetworkLevel level, Diagnostics& 
 }  // namespace
 
 Result<hardware::ClusterSpec> decode_cluster(const text::Node& root, int nodes, int gpus_per_node) {
+  if (is_primus_cluster(root)) {
+    auto tree = primus_cluster_tree(root);
+    return tree ? decode_cluster(*tree, nodes, gpus_per_node) : faults(tree.error());
+  }
   if (is_accelerator(root)) {
     auto part = complete_accelerator(root);
     if (!part) return faults(part.error());

@@ -62,11 +62,26 @@ struct ImportReport {
   std::vector<std::string> defaults() const;
 };
 
+// What a file leaves to the number of accelerators it is launched on, and what it says of that.
+//
+// Worked example: torchtitan's local_batch_size 2 with global_batch_size -1 on 64 accelerators at
+// tensor_parallel_degree 8 is 2 x 8 = 16 sequences a step; on 128 it is 32.
+struct FollowsCluster {
+  int accelerators = 0;          // of the run the file describes; 0: not said
+  double replica_sequences = 0;  // batch.global is this times dp; 0: batch.global is stated
+  int replicas = 0;              // sharding.group is dp*cp over this; 0: stated
+};
+
 struct JobRead {
   job::JobSpec job;
   ImportReport report;
   bool has_cluster = false;  // false: job.cluster is empty and nothing can be projected yet
+  FollowsCluster follows;
 };
+
+// Fills in what follows from the cluster (of none, from the file's own number of accelerators, or
+// one replica, with a warning). What `set_paths` names stays. Errors: shares that are not whole.
+Result<void> follow_cluster(JobRead& read, const std::vector<std::string>& set_paths);
 
 // Gives each diagnostic without a place the place of the value it names: of its field, or of the
 // nearest mapping around it.

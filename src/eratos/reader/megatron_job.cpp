@@ -25,7 +25,7 @@ Result<JobRead> job_from_megatron(const text::Node& tree, const MegatronSource& 
   read_megatron_model(keys, job);
   read_megatron_parallel(keys, job);
   read_megatron_training(keys, job);
-  report_unused(keys, out.report, bad);
+  if (!source.complete) report_unused(keys, out.report, bad);
   if (!bad.empty()) return faults(std::move(bad));
   job.model.name = source.model.empty() ? source.name : source.model;
 

@@ -27,6 +27,8 @@ struct MegatronSource {
   std::string preset_root;  // see MegatronKeys
   Location name_at;
   Location model_at;
+  // Every argument is there, those too that nobody set (a log): what is not read is not listed.
+  bool complete = false;
 };
 
 // The job without its cluster. A vocabulary that cannot be known is left 0 and named in
@@ -37,7 +39,7 @@ Result<JobRead> job_from_megatron(const text::Node& tree, const MegatronSource& 
 void read_megatron_model(MegatronKeys& keys, job::JobSpec& job);
 void read_megatron_parallel(MegatronKeys& keys, job::JobSpec& job);
 void read_megatron_training(MegatronKeys& keys, job::JobSpec& job);
-// Lists what the user set and nobody read. `known` are keys of the presets.
+// Lists what the user set and nobody read.
 void report_unused(MegatronKeys& keys, ImportReport& report, Diagnostics& faults);
 
 }  // namespace eratos::reader

@@ -27,6 +27,11 @@ const text::Node* MegatronKeys::node(std::string_view key) {
   return nullptr;
 }
 
+bool MegatronKeys::is_open(std::string_view key) const {
+  const text::Node* value = keys_.find(key);
+  return value != nullptr && value->is_scalar() && !open_placeholders(value->raw()).empty();
+}
+
 std::optional<int> MegatronKeys::integer(std::string_view key) {
   const text::Node* value = node(key);
   if (value == nullptr) return std::nullopt;

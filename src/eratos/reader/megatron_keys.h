@@ -49,6 +49,11 @@ class MegatronKeys {
   void warn(std::string code, std::string message, std::string_view key);
   bool is_preset(const Location& where) const;
   bool is_used(const std::string& key) const { return used_.contains(key); }
+  // There, but an unset `${NAME}` hides the value: said already.
+  bool is_open(std::string_view key) const;
+  bool has_presets() const { return !preset_root_.empty(); }
+  // Every key that was asked for, there or not.
+  const std::set<std::string>& asked() const { return used_; }
   const text::Node& all() const { return keys_; }
 
  private:

@@ -77,7 +77,7 @@ struct Model {
   int need(const std::string& path, std::string_view key) {
     const auto value = keys.integer(key);
     if (!value) {
-      if (keys.node(key) == nullptr) {
+      if (keys.node(key) == nullptr && !keys.is_open(key)) {
         keys.fail(key, "`" + std::string(key) + "` is missing",
                   "set it in the model preset or in "
                   "overrides",
@@ -247,7 +247,9 @@ void read_vocabulary(Model& m) {
   const auto padded = keys.integer("padded_vocab_size");
   const auto given = keys.integer("vocab_size");
   const auto type = keys.word("tokenizer_type");
-  const auto model = keys.word("tokenizer_model");
+  // A path that is not set matters only where nothing else tells the vocabulary.
+  const bool open = keys.is_open("tokenizer_model");
+  const auto model = open ? std::nullopt : keys.word("tokenizer_model");
   if (padded) {
     m.put("vocab", "padded_vocab_size", Node::integer(*padded));
     return;
@@ -273,6 +275,7 @@ void read_vocabulary(Model& m) {
           "length of the tokenizer (data/tokenizers.csv)");
     return;
   }
+  if (open) (void)keys.word("tokenizer_model");
   m.put("vocab", model ? "tokenizer_model" : "tokenizer_type", Node::integer(0), "unknown");
 }
 

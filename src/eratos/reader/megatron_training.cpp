@@ -20,7 +20,7 @@ void read_batch(MegatronKeys& keys, job::JobSpec& job) {
   const auto global = keys.integer("global_batch_size");
   if (global) {
     job.batch.global = *global;
-  } else {
+  } else if (!keys.is_open("global_batch_size")) {
     keys.fail("global_batch_size", "`global_batch_size` is missing",
               "Megatron would take one micro-batch a data-parallel rank; say how many sequences "
               "a step has",
@@ -30,7 +30,7 @@ void read_batch(MegatronKeys& keys, job::JobSpec& job) {
   const auto sequence = keys.integer("seq_length");
   if (sequence) {
     job.batch.sequence = *sequence;
-  } else {
+  } else if (!keys.is_open("seq_length")) {
     keys.fail("seq_length", "`seq_length` is missing", "set it", "batch.sequence");
   }
   keys.note("batch.sequence", "seq_length");

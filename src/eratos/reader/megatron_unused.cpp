@@ -184,6 +184,7 @@ void report_unused(MegatronKeys& keys, ImportReport& report, Diagnostics& faults
   for (const text::Entry& entry : keys.all().entries()) {
     if (keys.is_preset(entry.key_location()) || keys.is_used(entry.key)) known.push_back(entry.key);
   }
+  if (!keys.has_presets()) known.insert(known.end(), keys.asked().begin(), keys.asked().end());
   for (const text::Entry& entry : keys.all().entries()) {
     const Location at = entry.value.where();
     if (keys.is_used(entry.key) || keys.is_preset(at)) continue;

@@ -1,4 +1,4 @@
-// Primus experiment files for Megatron: from the YAML, its `extends` and its presets to a job.
+// Primus experiment files: from the YAML, its `extends` and its presets to a job.
 //
 // What is read first: resolve_primus() gives the flat mapping that the trainer would see, each
 // value with the file and line it comes from; primus_job() turns it into a job.
@@ -17,6 +17,7 @@
 // `num_layers` is 56, from primus/configs/models/megatron/mixtral_8x22B_v0.1.yaml:6.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "eratos/base/diagnostic.h"
@@ -35,6 +36,7 @@ struct PrimusConfig {
   std::string preset_root;  // .../primus/configs, "" when the file needs no preset
   Location name_at;
   Location model_at;
+  Location framework_at;
 };
 
 // True for a mapping with `modules` that hold trainers.
@@ -45,8 +47,11 @@ bool is_primus(const text::Node& root);
 Result<PrimusConfig> resolve_primus(const text::Node& root, const std::string& path,
                                     const Environment& environment);
 
-// The job of a resolved experiment without its cluster. Errors: post-training stages, frameworks
-// other than Megatron, and everything job_from_megatron() refuses.
+// Why experiments of this backend are not read; nothing for those that are.
+std::optional<Diagnostic> backend_fault(const std::string& framework, const Location& at);
+
+// The job of a resolved experiment without its cluster. Errors: backends that train no language
+// model (diffusion, recommenders), and everything that the backend's own reader refuses.
 Result<JobRead> primus_job(const PrimusConfig& config);
 
 }  // namespace eratos::reader

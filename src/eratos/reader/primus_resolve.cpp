@@ -260,12 +260,14 @@ Result<PrimusConfig> resolve_primus(const Node& root, const std::string& path,
   if (const Node* framework = module->find("framework");
       framework != nullptr && framework->is_scalar()) {
     out.framework = framework->raw();
+    out.framework_at = framework->where();
   } else {
     bad.push_back({.where = module->where(),
                    .message = "`modules." + out.trainer + "` has no `framework`",
                    .cure = "write framework: megatron"});
   }
   if (!bad.empty()) return faults(std::move(bad));
+  if (auto why = backend_fault(out.framework, out.framework_at)) return fault(std::move(*why));
 
   if (const Node* model = module->find("model"); model != nullptr && model->is_scalar()) {
     out.model = fs::path(with_suffix(model->raw())).stem().string();

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "eratos/reader/catalogue.h"
+#include "eratos/reader/decode.h"
 #include "eratos/reader/fields.h"
 #include "eratos/reader/hardware_file.h"
 #include "eratos/reader/job_yaml.h"
@@ -117,8 +118,17 @@ void set_hardware(JobRead& read, const std::string& set, Diagnostics& bad) {
 
 Result<void> apply_cluster(JobRead& read, const std::string& cluster, int nodes) {
   hardware::ClusterSpec spec = read.job.cluster;
+  bool sized_by_file = false;
   if (!cluster.empty()) {
-    auto found = load_cluster(cluster);
+    // A file keeps what it says of networks beyond its own number of nodes.
+    const bool file = cluster.find('/') != std::string::npos || cluster.ends_with(".yaml") ||
+                      cluster.ends_with(".yml");
+    sized_by_file = file && nodes > 0;
+    const auto sized_file = [&]() -> Result<hardware::ClusterSpec> {
+      auto tree = text::parse_yaml_file(cluster);
+      return tree ? decode_cluster(*tree, nodes) : faults(tree.error());
+    };
+    auto found = sized_by_file ? sized_file() : load_cluster(cluster);
     if (!found) {
       Diagnostics bad = found.error();
       for (Diagnostic& d : bad) {
@@ -128,7 +138,7 @@ Result<void> apply_cluster(JobRead& read, const std::string& cluster, int nodes)
     }
     spec = std::move(*found);
   }
-  if (nodes != 0) {
+  if (nodes != 0 && !sized_by_file) {
     if (spec.accelerator.name.empty()) {
       return fault({.where = {"--nodes " + std::to_string(nodes)},
                     .message = "there is no cluster to change the number of nodes of",

@@ -76,6 +76,7 @@ TEST(Check, AllFaultsAtOnce) {
   spec.batch.sequence = 4095;
   spec.parallel.cp = 2;
   spec.precision = job::Recipe::mxfp4;
+  spec.cluster.accelerator.peak[static_cast<std::size_t>(DType::fp4)] = FlopsPerSecond{0};
   spec.schedule.algorithm = "zb-h1";
   spec.layout.stages.resize(3);
   const Diagnostics faults = faults_of(spec);
@@ -221,7 +222,8 @@ TEST(Check, PrecisionsThePartHas) {
   spec.cluster.accelerator.peak[static_cast<std::size_t>(DType::fp8)] = FlopsPerSecond{0};
   expect_fault(spec, "precision.recipe", "no fp8 matrix products", "precision");
   spec.precision = job::Recipe::nvfp4;
-  expect_fault(spec, "precision.recipe", "not modelled", "use fp32");
+  spec.cluster.accelerator.peak[static_cast<std::size_t>(DType::fp4)] = FlopsPerSecond{0};
+  expect_fault(spec, "precision.recipe", "no fp4 matrix products", "precision");
 }
 
 TEST(Check, Schedules) {

@@ -132,5 +132,27 @@ TEST(Context, UncalibratedPartHasNumbersForEverything) {
             0.0);
 }
 
+// 1000 queries of 101 keys at most: 95.95 on average; beside them s0 1000 / 2 and half a block, 64:
+// as a causal kernel of 659.95 keys against 1000 (500 and s0 / 2).
+TEST(Attention, AWindowCostsItsKeysItsFixedWorkAndHalfABlock) {
+  const KernelContext context = toy::context(toy::perfect());
+  ops::Attention a = attention(1000);
+  const double full = in_us(time_of(a, context)) - 2;
+  a.window = 101;
+  const double keys = 101 - 101 * 100 / 2000.0;
+  EXPECT_NEAR((in_us(time_of(a, context)) - 2) / full, (keys + 500 + 64) / 1000, 1e-9);
+  a.window = 1000;
+  EXPECT_NEAR(in_us(time_of(a, context)) - 2, full, 1e-9);
+}
+
+TEST(Attention, SinksRunAtTheFrameworksShare) {
+  KernelContext context = toy::context(toy::perfect());
+  context.sinks_seconds_factor = 1 / 0.25;
+  ops::Attention a = attention(1000);
+  const double plain = in_us(time_of(a, context)) - 2;
+  a.sinks = true;
+  EXPECT_NEAR(in_us(time_of(a, context)) - 2, 4 * plain, 1e-9);
+}
+
 }  // namespace
 }  // namespace eratos::kernel

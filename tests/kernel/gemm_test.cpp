@@ -79,6 +79,16 @@ TEST(Gemm, GroupsOfFewRowsPayForWholeTiles) {
               1e-6);
 }
 
+TEST(Gemm, ExpertsTakeAtLeastTheFrameworksTimeAGroup) {
+  KernelContext context = toy::context(toy::perfect());
+  for (GemmConstants& c : context.gemm) c.per_group = 9e-6;
+  ops::Gemm experts = gemm(160, 64, 1024, 20);
+  EXPECT_LT(in_us(time_of(experts, context)), 2);  // a batched product of heads is one launch
+  experts.experts = true;
+  EXPECT_NEAR(in_us(time_of(experts, context)), 180, 1e-9);
+  EXPECT_LE(lower_bound(experts, context).value, time_of(experts, context).value);
+}
+
 TEST(Gemm, FixedCostsAreAdded) {
   calibration::PartCalibration c = toy::perfect();
   bf16(c).launch = microseconds(3);

@@ -8,6 +8,7 @@
 
 #include "eratos/job/job.h"
 #include "eratos/lower/lower.h"
+#include "eratos/model/block.h"
 #include "lower/random_job.h"
 
 namespace eratos::judges {
@@ -25,11 +26,12 @@ std::string describe(const job::JobSpec& s) {
          s.recompute.modules.to_string() + " " + std::string(job::name_of(s.precision));
 }
 
-// Work that every tensor-parallel rank repeats: what is held whole (MLA's down projections) on tokens
+// Work that every tensor-parallel rank repeats: what is held whole (down projections of MLA and of gates, stream mixers) on tokens
 // that sequence parallelism does not cut.
 bool is_replicated(const job::JobSpec& spec, const ops::Op& op) {
   return spec.parallel.tp > 1 && !spec.parallel.sequence_parallel &&
-         op.module == ops::Module::mla_down;
+         (op.module == ops::Module::mla_down || op.module == ops::Module::mixer_gate ||
+          op.module == ops::Module::residual);
 }
 
 TEST(EveryJob, ModelFlopsAreConservedUnderEverySplit) {
@@ -179,6 +181,34 @@ TEST(EveryJob, TensorsAreWrittenBeforeTheyAreReadAndKeptForAReason) {
   }
 }
 
+TEST(CompressedAttention, TensorsAreWellUsedAndParametersAddUp) {
+  Rng rng(8);
+  Sizes n = kLlama3_8b;
+  n.layers = 8;
+  for (int i = 0; i < 60; ++i) {
+    job::JobSpec spec = job_of(compressed(n), 4, {1, 16, 2048});
+    spec.framework = random_profile(rng);
+    spec.precision = pick(rng, {job::Recipe::bf16, job::Recipe::fp8_current});
+    spec.parallel.pp = pick(rng, {1, 2});
+    spec.parallel.ep = pick(rng, {1, 2});
+    random_recompute(rng, spec);
+    const Lowered l = lowered(spec);
+    double sum = 0;
+    for (std::size_t s = 0; s < l.all.stage_count; ++s) {
+      for (const ops::StageItem& item : l.all.stages[s].items) {
+        for (const ops::Parameter& q : l.all.programs[item.program].parameters) {
+          sum += q.elements * (q.expert ? spec.parallel.ep : 1) * item.repeat;
+        }
+      }
+    }
+    ASSERT_NEAR(sum / model::count_parameters(spec.model, l.job.padded_vocab, true).total, 1, 1e-12);
+    for (std::size_t k = 0; k < l.all.program_count; ++k) {
+      const std::string faults = lifetime_faults(l.all.programs[k]);
+      ASSERT_EQ(faults, "") << describe(spec) << "\n" << ops::to_text(l.all.programs[k]);
+    }
+  }
+}
+
 TEST(EveryJob, ShapesAndTrafficAreFiniteAndPositive) {
   Rng rng(5);
   for (int i = 0; i < kJobs; ++i) {
@@ -222,9 +252,7 @@ TEST(EveryJob, StagesHoldEveryLayerOnceInOrder) {
     }
     std::vector<std::string> wanted{"embedding"};
     for (const std::uint8_t kind : spec.model.pattern) {
-      const bool moe =
-          std::holds_alternative<layer::MoeSpec>(spec.model.blocks[kind].feed_forward);
-      wanted.push_back(moe ? "moe layer" : "dense layer");
+      wanted.push_back(model::kind_of(spec.model.blocks[kind]));
     }
     for (int n = 0; n < spec.model.mtp_layers; ++n) wanted.push_back("mtp");
     wanted.push_back("output");

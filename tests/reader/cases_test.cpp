@@ -150,6 +150,15 @@ TEST(Cases, OtherTasksAreRefusedPolitely) {
   }
 }
 
+TEST(Cases, PresetsAreNoJobs) {
+  for (const char* preset : {"models/megatron/llama3.1_8B.yaml", "models/maxtext/grok1.yaml",
+                             "models/diffusion/flux.1_schnell_t2i.yaml"}) {
+    const std::string text =
+        faults_of(read_job(kData + "primus/primus/configs/" + preset, Environment{}));
+    EXPECT_NE(text.find("a preset of Primus, a part of a job"), std::string::npos) << text;
+  }
+}
+
 // One file in many broken forms: bytes changed, removed, doubled; lines swapped. Any answer will do
 // that is an answer.
 TEST(Cases, MutilatedFilesNeverCrash) {

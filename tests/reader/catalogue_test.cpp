@@ -260,11 +260,58 @@ TEST(Models, AllFaultsAtOnce) {
 
 TEST(Models, UnmodelledPartsSaySo) {
   const auto bad = decode_model(
-      yaml("layers: 2\nhidden: 64\nheads: 4\nvocab: 100\nffn: 10\nsliding_window: 128\n"
-           "other: {compress_ratios: [0, 4]}\n"));
+      yaml("layers: 2\nhidden: 64\nheads: 4\nvocab: 100\nffn: 10\n"
+           "other: {attention_residuals: 12, attention: all-new}\n"));
   ASSERT_FALSE(bad.has_value());
   EXPECT_EQ(bad.error().size(), 2u);
-  EXPECT_EQ(bad.error()[0].message, "sliding-window attention is not modelled yet");
+  const std::string text = text_of(bad.error());
+  EXPECT_NE(text.find("`attention_residuals` is not modelled yet"), std::string::npos) << text;
+  EXPECT_NE(text.find("`other.attention: all-new` is not modelled yet"), std::string::npos) << text;
+}
+
+TEST(Models, LettersSayWhatEachLayerIs) {
+  const std::string shape = "hidden: 64\nheads: 4\nvocab: 100\nffn: 10\nposition: none\n";
+  const std::string parts =
+      "mamba: {heads: 8, head_dim: 16, state: 16, groups: 2}\nmoe: {experts: 4, top_k: 2, ffn: 8}\n";
+  const auto a = good(decode_model(yaml(shape + parts + "pattern: ME*-M/*E/*E\n")), "stack");
+  EXPECT_EQ(a.pattern, (std::vector<std::uint8_t>{0, 1, 2, 3, 0}));
+  EXPECT_EQ(a.mtp_layers, 2);
+  EXPECT_TRUE(std::holds_alternative<layer::MoeSpec>(a.mtp_block().feed_forward));
+  EXPECT_FALSE(layer::has_feed_forward(a.blocks[0]));
+  EXPECT_EQ(good(decode_model(model_to_node(a)), "again").pattern, a.pattern);
+
+  const auto letter = decode_model(yaml(shape + parts + "pattern: MX\n"));
+  ASSERT_FALSE(letter.has_value());
+  EXPECT_EQ(letter.error()[0].message, "`pattern` holds `X`");
+  const auto count = decode_model(yaml("layers: 3\n" + shape + parts + "pattern: M*\n"));
+  ASSERT_FALSE(count.has_value());
+  EXPECT_EQ(count.error()[0].message, "`pattern` has 2 letters for 3 layers");
+  const auto missing = decode_model(yaml(shape + "pattern: M-\n"));
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_EQ(missing.error()[0].message, "`mamba` is missing");
+}
+
+TEST(Models, LinearAttentionInAllButTheLastOfEachFour) {
+  const auto a = good(decode_model(yaml("layers: 8\nhidden: 64\nheads: 4\nvocab: 100\nffn: 10\n"
+                                        "linear_attention: {kind: kda, key_heads: 4, value_heads: 4, "
+                                        "key_dim: 16, value_dim: 16, every: 4}\n")),
+                      "hybrid");
+  const std::vector<std::uint8_t> wanted{1, 1, 1, 0, 1, 1, 1, 0};
+  EXPECT_EQ(a.pattern, wanted);
+  EXPECT_EQ(std::get<layer::DeltaNetSpec>(a.blocks[1].mixer).rule, layer::DeltaRule::kimi);
+  EXPECT_EQ(good(decode_model(model_to_node(a)), "again").pattern, wanted);
+}
+
+TEST(Models, CompressionRatiosAndStreamsOfDeepSeekV4) {
+  const auto a = good(load_model("deepseek-v4-flash"), "deepseek-v4-flash");
+  EXPECT_EQ(a.streams(), 4);
+  EXPECT_EQ(a.layers(), 43);
+  const auto& second = std::get<layer::CompressedAttentionSpec>(a.blocks[a.pattern[2]].mixer);
+  EXPECT_EQ(second.ratio, 4);
+  EXPECT_EQ(second.window, 128);
+  const auto again = good(decode_model(model_to_node(a)), "again");
+  EXPECT_EQ(again.pattern, a.pattern);
+  EXPECT_EQ(model::count_parameters(again, 0, true).total, model::count_parameters(a, 0, true).total);
 }
 
 TEST(Frameworks, NewestGenerationWithoutAt) {

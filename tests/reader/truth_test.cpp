@@ -92,8 +92,8 @@ TEST(Truth, NamesWhatIsMissingOrNotModelled) {
        "degrees contradict", "8 GPUs do not divide by tp x pp x cp"},
       {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,2,1,1,,,,8" + figures,
        "degrees contradict", "dp is stated as 8, the others leave 4"},
-      {"x,h100-sxm,8,8,megatron-lm,llama2-7b,mxfp8,4096,1,8,1,1,1,,,,8" + figures,
-       "precision not modelled", "precision mxfp8"},
+      {"x,h100-sxm,8,8,megatron-lm,llama2-7b,fp6,4096,1,8,1,1,1,,,,8" + figures,
+       "precision not modelled", "precision fp6"},
       {"x,h100-sxm,8,8,mesh-tensorflow,llama2-7b,bf16,4096,1,8,1,1,1,,,,8" + figures,
        "framework without a profile", "mesh-tensorflow"},
       {"x,h100-sxm,8,8,maxtext (JAX),llama2-7b,bf16,4096,1,8,1,1,1,,,,8,hsdp,,,,,,,,1000,,,,,,,\n",
@@ -125,10 +125,6 @@ TEST(Truth, ArchitecturesOfTheRunsComeBeforeTheCatalogue) {
   EXPECT_EQ(run->spec.model.layers(), 2);
   EXPECT_EQ(run->spec.model.name, "llama2-7b");
 
-  const auto lora = read_one(row, "models:\n  llama2-7b: {layers: 2, task: lora}\n");
-  ASSERT_FALSE(lora.has_value());
-  EXPECT_EQ(lora.error().reason, "fine-tuning not modelled");
-
   const auto unknown = read_one(row, "models:\n  llama2-7b: {incomplete: true, gated_mlp: true}\n");
   ASSERT_FALSE(unknown.has_value());
   EXPECT_EQ(unknown.error().reason, "architecture incomplete");
@@ -152,7 +148,9 @@ TEST(Truth, OffloadInTheNotesIsNotModelled) {
   EXPECT_TRUE(read_one(row + "offload off,\n").has_value());
   EXPECT_TRUE(read_one(row + "activation offload ratio 0,\n").has_value());
   EXPECT_FALSE(read_one(row + "activation offload ratio 0.63,\n").has_value());
-  EXPECT_FALSE(read_one(row + "CPU-offloaded AdamW,\n").has_value());
+  const auto host = read_one(row + "CPU-offloaded AdamW,\n");
+  ASSERT_TRUE(host.has_value()) << host.error().detail;
+  EXPECT_EQ(host->spec.offload.optimizer, 1);
 }
 
 TEST(Truth, NotesChangeTheJobOrRefuseIt) {
@@ -172,6 +170,18 @@ TEST(Truth, NotesChangeTheJobOrRefuseIt) {
   const auto split = read_one(row("others-vocabpar-x", "vocabulary layers split"));
   ASSERT_FALSE(split.has_value());
   EXPECT_EQ(split.error().reason, "schedule not modelled");
+
+  // Fine-tuning: which linears have adapters, how long the packed parts are, what the host holds.
+  const auto lora = read_one(row("nvb-x-lora-y", "cpu activation offload of 20 layers"));
+  ASSERT_TRUE(lora.has_value()) << lora.error().detail;
+  EXPECT_EQ(lora->spec.lora.rank, 16);
+  EXPECT_EQ(lora->spec.lora.targets.count(), 1u);
+  EXPECT_TRUE(lora->spec.lora.targets.test(static_cast<std::size_t>(ops::Module::qkv)));
+  EXPECT_EQ(lora->spec.batch.packed_length, 256);
+  EXPECT_EQ(lora->spec.offload.layers, 20);
+  const auto sft = read_one(row("nvb-x-sft-y", ""));
+  EXPECT_FALSE(sft->spec.lora.on());
+  EXPECT_EQ(sft->spec.batch.packed_length, 256);
 
   EXPECT_TRUE(read_one(row("nvb-x", ""))->spec.gradient_reduce_bf16);
   EXPECT_FALSE(read_one(row("x", ""))->spec.gradient_reduce_bf16);

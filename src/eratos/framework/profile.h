@@ -122,6 +122,9 @@ struct KernelFactors {
   double memory_bound = 1;
   double collective = 1;       // multiplies link rates
   double network_decay = 0;    // x in eta * (2 / nodes)^x for groups across nodes
+  double attention_sinks = 1;  // attention with learned sinks against the same without
+  Seconds per_group;           // least time of one group of a grouped product: stacks that launch
+                               // a product for each group cannot go below it
 };
 
 // How layers are dealt to pipeline stages when the user says nothing.

@@ -4,9 +4,13 @@
 #include <variant>
 
 #include "eratos/job/job.h"
+#include "eratos/job/optimizer.h"
 #include "eratos/job/placement.h"
 #include "eratos/layer/attention.h"
+#include "eratos/layer/compressed_attention.h"
+#include "eratos/layer/delta_net.h"
 #include "eratos/layer/legality.h"
+#include "eratos/layer/mamba.h"
 #include "eratos/layer/mla.h"
 #include "eratos/layer/mlp.h"
 #include "eratos/layer/moe.h"
@@ -67,15 +71,14 @@ void check_degrees(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
            "tp*cp*pp=" + number(product) + " does not divide the " + number(world) +
                " accelerators of " + s.cluster.name,
            "choose degrees whose product divides " + number(world) + ", or another --nodes");
-    return;
+  } else {
+    out.parallel = s.parallel;
+    out.parallel.dp = static_cast<int>(world / dense);
   }
-  out.parallel = s.parallel;
-  out.parallel.dp = static_cast<int>(world / dense);
   const bool moe = model::is_moe(s.model);
   if (!moe && (s.parallel.ep > 1 || s.parallel.etp > 1)) {
     reject(faults, "parallel.ep", "ep=" + number(s.parallel.ep) + " for a model without experts",
            "set parallel.ep: 1 and parallel.etp: 1");
-    return;
   }
   if (moe) {
     const double experts = static_cast<double>(s.parallel.ep) * s.parallel.etp * s.parallel.pp;
@@ -91,7 +94,9 @@ void check_degrees(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
     reject(faults, "parallel.vpp", "vpp=" + number(s.parallel.vpp) + " without pipeline parallelism",
            "set parallel.vpp: 1 or raise parallel.pp");
   }
-  if (s.parallel.sharding == Sharding::hsdp) {
+  const bool hsdp = s.parallel.sharding == Sharding::hsdp;
+  const bool secondary = s.parallel.sharding == Sharding::zero3 && s.parallel.hsdp_group != 0;
+  if ((hsdp || secondary) && out.parallel.dp > 0) {
     const int ranks = out.parallel.dp * out.parallel.cp;
     if (s.parallel.hsdp_group < 1 || ranks % s.parallel.hsdp_group != 0) {
       reject(faults, "sharding.group",
@@ -132,25 +137,82 @@ void check_sequence(const JobSpec& s, Diagnostics& faults) {
 }
 
 void check_numerics(const JobSpec& s, Diagnostics& faults) {
-  switch (s.precision) {
-    case Recipe::fp32:
-    case Recipe::bf16:
-    case Recipe::fp16:
-    case Recipe::fp8_delayed:
-    case Recipe::fp8_current:
-      break;
-    default:
-      reject(faults, "precision.recipe",
-             "precision " + std::string(name_of(s.precision)) + " is not modelled in this version",
-             "use fp32, fp16, bf16, fp8-delayed or fp8-current");
-      return;
-  }
   const DType format = gemm_dtype(s.precision);
   if (s.cluster.accelerator.peak_of(format).value <= 0) {
     reject(faults, "precision.recipe",
            s.cluster.accelerator.name + " has no " + std::string(eratos::name_of(format)) +
                " matrix products",
            "choose a precision that the part has");
+  }
+  const NarrowSpec& narrow = s.narrow;
+  const int wide = narrow.bf16_first_layers + narrow.bf16_last_layers;
+  if (narrow.bf16_first_layers < 0 || narrow.bf16_last_layers < 0 || wide > s.model.layers()) {
+    reject(faults, "precision.bf16_first_layers",
+           number(narrow.bf16_first_layers) + " first and " + number(narrow.bf16_last_layers) +
+               " last layers in bf16 of " + number(s.model.layers()),
+           "keep at most as many layers wide as there are");
+  }
+  if (is_narrow(s.precision)) return;
+  if (wide > 0 || narrow.parameter_gather) {
+    reject(faults, wide > 0 ? "precision.bf16_first_layers" : "precision.parameter_gather",
+           "precision " + std::string(name_of(s.precision)) + " has no 8- or 4-bit products",
+           "use an fp8, mxfp8, mxfp4 or nvfp4 recipe, or leave this out");
+  }
+}
+
+void check_optimizer(const JobSpec& s, Diagnostics& faults) {
+  const OptimizerKind* kind = find_optimizer(s.optimizer.kind);
+  if (kind == nullptr) {
+    reject(faults, "optimizer.kind", "optimizer " + s.optimizer.kind + " is not known",
+           "use adam, adam8bit, sgd, lion, adafactor, muon or lamb");
+    return;
+  }
+  if (!kind->shards && s.parallel.sharding != Sharding::none) {
+    reject(faults, "optimizer.kind",
+           s.optimizer.kind + " updates whole matrices, sharding.stage " +
+               std::string(name_of(s.parallel.sharding)) + " cuts them",
+           "set sharding.stage: none, or use adam");
+  }
+  if (s.offload.optimizer < 0 || s.offload.optimizer > 1) {
+    reject(faults, "offload.optimizer", "a share of " + number(s.offload.optimizer),
+           "give a share from 0 to 1");
+  }
+  if (s.offload.layers < 0) {
+    reject(faults, "offload.layers", "offload.layers=" + number(s.offload.layers),
+           "give 0 (all) or more layers");
+  }
+  const bool crosses = s.offload.optimizer > 0 || s.offload.any_activations();
+  if (crosses && s.cluster.accelerator.host_link.value <= 0) {
+    reject(faults, "offload",
+           "the link between " + s.cluster.accelerator.name + " and its host has no known bandwidth",
+           "give host_link_bytes_per_s in an accelerator file, or drop the offload");
+  }
+}
+
+void check_lora(const JobSpec& s, Diagnostics& faults) {
+  const LoraSpec& lora = s.lora;
+  if (lora.rank < 0) {
+    reject(faults, "lora.rank", "lora.rank=" + number(lora.rank), "give 1 or more, or lora: null");
+  }
+  if (!lora.on()) return;
+  if (lora.targets.none() || (lora.targets & ~lora_modules()).any()) {
+    reject(faults, "lora.modules",
+           lora.targets.none() ? "LoRA beside no module" : "LoRA beside a module without a matrix",
+           "name linears: qkv, attention_out, mlp_in, mlp_out, expert_in, expert_out, ...");
+  }
+  if (lora.rank % s.parallel.tp != 0) {
+    reject(faults, "lora.rank",
+           "tp=" + number(s.parallel.tp) + " does not divide the rank " + number(lora.rank),
+           "choose a multiple of " + number(s.parallel.tp));
+  }
+}
+
+void check_packing(const JobSpec& s, Diagnostics& faults) {
+  if (s.batch.packed_length < 0 || s.batch.packed_length > s.batch.sequence) {
+    reject(faults, "batch.packed_length",
+           "parts of " + number(s.batch.packed_length) + " tokens in a sequence of " +
+               number(s.batch.sequence),
+           "give a length from 1 to the sequence's, or leave it out");
   }
 }
 
@@ -201,6 +263,12 @@ void check_layers(const JobSpec& s, const CheckedJob& out, Diagnostics& faults) 
       layer::check_attention(*a, out.parallel, faults);
     } else if (const auto* mla = std::get_if<layer::MlaSpec>(&block.mixer)) {
       layer::check_mla(*mla, out.parallel, faults);
+    } else if (const auto* mamba = std::get_if<layer::MambaSpec>(&block.mixer)) {
+      layer::check_mamba(*mamba, out.parallel, faults);
+    } else if (const auto* delta = std::get_if<layer::DeltaNetSpec>(&block.mixer)) {
+      layer::check_delta_net(*delta, out.parallel, faults);
+    } else if (const auto* c = std::get_if<layer::CompressedAttentionSpec>(&block.mixer)) {
+      layer::check_compressed_attention(*c, out.parallel, faults);
     }
     if (const auto* m = std::get_if<layer::MlpSpec>(&block.feed_forward)) {
       layer::check_mlp(*m, out.parallel, faults);
@@ -247,6 +315,9 @@ Diagnostics check(const JobSpec& spec, CheckedJob& out) {
   if (out.parallel.dp > 0) check_global_batch(spec, out, faults);
   check_sequence(spec, faults);
   check_numerics(spec, faults);
+  check_optimizer(spec, faults);
+  check_lora(spec, faults);
+  check_packing(spec, faults);
   check_schedule(spec, faults);
   check_recompute(spec, faults);
   check_layers(spec, out, faults);

@@ -29,6 +29,9 @@ struct BatchSpec {
   int micro = 1;     // sequences a micro-batch and data-parallel rank
   int global = 1;    // sequences a step
   int sequence = 1;  // tokens
+  // Sequences are packed from parts that do not see one another: the length of the part that a
+  // token lies in, on average over tokens (sum of squares / sum of the lengths). 0: one part.
+  int packed_length = 0;
 };
 
 enum class Recipe : std::uint8_t {
@@ -41,6 +44,14 @@ enum class Recipe : std::uint8_t {
   mxfp8,
   mxfp4,
   nvfp4,
+};
+
+// What a narrow recipe leaves wide, and how parameters travel under it.
+struct NarrowSpec {
+  int bf16_first_layers = 0;  // layers whose products stay in 16 bits
+  int bf16_last_layers = 0;
+  // Parameters are stored in the recipe's format instead of 16 bits (Megatron fp8_param_gather).
+  bool parameter_gather = false;
 };
 
 enum class Granularity : std::uint8_t { none, selective, full };
@@ -58,6 +69,11 @@ struct RecomputeSpec {
   // Activation-level modules whose output is dropped too and made again (Megatron's
   // output-discarding checkpoint: norm, activation, moe activation, mla_up).
   std::vector<int> layer_ids;  // full: exactly these layers (Primus recompute_layer_ids)
+  // full, less what a policy keeps (data/recompute_policies.csv): results of products, attention and
+  // exchanges of the modules `kept`, and, `alternate`, of every second matrix product.
+  std::string policy;
+  ModuleSet kept;
+  bool alternate = false;
 };
 
 struct OptimizerSpec {
@@ -67,6 +83,25 @@ struct OptimizerSpec {
   DType exp_avg = DType::fp32;
   DType exp_avg_sq = DType::fp32;
   bool precision_aware = false;
+};
+
+// Low-rank adapters beside frozen linears: y = W x + (alpha / rank) B A x. Source: arXiv 2106.09685.
+struct LoraSpec {
+  int rank = 0;  // 0: no adapters, everything is trained
+  double alpha = 32;
+  double dropout = 0;  // of the adapters' input
+  ModuleSet targets;   // modules with adapters
+
+  bool on() const { return rank > 0; }
+};
+
+// What is kept on the host between uses, and crosses the host's link for it.
+struct OffloadSpec {
+  double optimizer = 0;  // share of the optimizer's state, updated by the host's processors
+  ModuleSet activations;  // kept tensors of these modules; none named: of all
+  int layers = 0;         // of the first n layers of each rank; 0: of all, where modules are named
+
+  bool any_activations() const { return activations.any() || layers > 0; }
 };
 
 struct OverlapSpec {
@@ -82,11 +117,12 @@ struct ScheduleSpec {
   int group_size = 0;              // micro-batches a group of interleaving; 0: pp
 };
 
-enum class Dispatcher : std::uint8_t { alltoall, allgather, deepep, hybridep };
+using layer::Dispatcher;
 
 struct RoutingSpec {
   Dispatcher dispatcher = Dispatcher::alltoall;
-  double capacity_factor = 0;  // 0: dropless
+  double capacity_factor = 0;    // 0: dropless
+  bool pad_to_capacity = false;  // rows of zeros up to the capacity, so that shapes never change
 };
 
 // One virtual stage of an explicit layout, in virtual-stage order (chunk-major: stage r + c*pp).
@@ -113,6 +149,7 @@ struct JobSpec {
   LayoutSpec layout;
   BatchSpec batch;
   Recipe precision = Recipe::bf16;
+  NarrowSpec narrow;
   bool gradient_reduce_bf16 = false;
   RecomputeSpec recompute;
   OptimizerSpec optimizer;
@@ -125,6 +162,8 @@ struct JobSpec {
   double attention_dropout = 0;
   bool mtp = true;            // train the model's MTP modules
   double graph_share = 0;     // share of launches inside CUDA/HIP graphs, 0 to 1
+  LoraSpec lora;
+  OffloadSpec offload;
   framework::FrameworkProfile framework;
   hardware::ClusterSpec cluster;
 };
@@ -166,5 +205,23 @@ std::string_view name_of(parallel::CpKind k);
 // The format of linear layers' matrix products under a recipe, and of activations.
 DType gemm_dtype(Recipe r);
 DType activation_dtype(Recipe r);
+
+// How a recipe makes its operands narrow, in bytes an element of the 16-bit tensor.
+struct CastRule {
+  double traffic = 0;      // read and written, both copies (along rows and along columns)
+  double scale_bytes = 0;  // block scales of one copy; tensor-wide scales weigh nothing
+  int kernels = 0;
+  double gathered_bytes = 2;  // a parameter on the wire under narrow.parameter_gather
+};
+CastRule cast_rule(Recipe r);
+inline bool is_narrow(Recipe r) { return cast_rule(r).kernels > 0; }
+
+// How gradients are held between micro-batches: where products add into the buffer that is reduced,
+// the reduction's format is the buffer's. Source: Megatron-LM
+// core/distributed/param_and_grad_buffer.py (grad_dtype follows grad_reduce_in_fp32).
+DType held_gradient(const JobSpec& spec);
+
+// The modules that LoRA may stand beside: the linear layers.
+ModuleSet lora_modules();
 
 }  // namespace eratos::job

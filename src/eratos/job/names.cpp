@@ -101,6 +101,56 @@ DType gemm_dtype(Recipe r) {
   return DType::bf16;
 }
 
+// Both copies are written: products along K need the operand of the weight gradient the other way
+// round, and block scales run along K.
+// delayed    read 2, write 1 + 1; the scale is the last steps' maximum.
+// current    a first read finds the maximum.
+// blockwise  1 x 128 blocks with fp32 scales, 4/128 B an element and copy.
+// mxfp8      blocks of 32 with 1-byte scales; each product's scales are swizzled (read and written
+//            once more) by a kernel of its own.
+// nvfp4      a first read finds the tensor's maximum; blocks of 16 with 1-byte scales, swizzled.
+// mxfp4      blocks of 32 with 1-byte scales.
+// Source: NVIDIA/TransformerEngine common/transpose/cast_transpose.h, common/recipe/__init__.py
+// (block sizes) and common/swizzle; NVIDIA, "Pretraining LLMs with NVFP4", arXiv 2509.25149; OCP
+// Microscaling Formats 1.0. Parameters of mxfp8 are gathered in 16 bits and cast on arrival, since
+// neither copy can be made from the other: Megatron-LM reuse_grad_buf_for_mxfp8_param_ag.
+CastRule cast_rule(Recipe r) {
+  switch (r) {
+    case Recipe::fp8_delayed:
+      return {4.0, 0, 1, 1};
+    case Recipe::fp8_current:
+      return {6.0, 0, 2, 1};
+    case Recipe::fp8_blockwise:
+      return {4.0 + 2 * 4.0 / 128, 4.0 / 128, 1, 1 + 4.0 / 128};
+    case Recipe::mxfp8:
+      return {4.0 + 3 * 2.0 / 32, 1.0 / 32, 3, 2};
+    case Recipe::mxfp4:
+      return {3.0 + 2.0 / 32, 1.0 / 32, 1, 2};
+    case Recipe::nvfp4:
+      return {5.0 + 3 * 2.0 / 16, 1.0 / 16, 4, 2};
+    default:
+      return {};
+  }
+}
+
+DType held_gradient(const JobSpec& spec) {
+  const bool narrow = spec.gradient_reduce_bf16 && spec.framework.state.wgrad_fused_accumulation &&
+                      spec.optimizer.main_gradient == DType::fp32 &&
+                      activation_dtype(spec.precision) != DType::fp32;
+  return narrow ? activation_dtype(spec.precision) : spec.optimizer.main_gradient;
+}
+
+ModuleSet lora_modules() {
+  using ops::Module;
+  ModuleSet out;
+  for (const Module m : {Module::qkv, Module::mla_down, Module::mla_up, Module::attention_out,
+                         Module::mlp_in, Module::mlp_out, Module::expert_in, Module::expert_out,
+                         Module::shared_expert, Module::output_layer}) {
+    out.set(static_cast<std::size_t>(m));
+  }
+  return out;
+}
+
 DType activation_dtype(Recipe r) {
   if (r == Recipe::fp32) return DType::fp32;
   if (r == Recipe::fp16) return DType::fp16;

@@ -2,7 +2,9 @@
 
 #include <variant>
 
+#include "eratos/layer/delta_net.h"
 #include "eratos/layer/legality.h"
+#include "eratos/layer/mamba.h"
 
 namespace eratos::job {
 
@@ -109,6 +111,10 @@ double layer_cost(const layer::BlockSpec& block) {
   double cost = 0;
   if (const auto* a = std::get_if<layer::AttentionSpec>(&block.mixer)) {
     cost += 4.0 * a->heads * a->head_dim * a->hidden;
+  }
+  if (const auto* m = std::get_if<layer::MambaSpec>(&block.mixer)) cost += layer::mamba_projections(*m);
+  if (const auto* m = std::get_if<layer::DeltaNetSpec>(&block.mixer)) {
+    cost += layer::delta_net_projections(*m);
   }
   if (const auto* m = std::get_if<layer::MlpSpec>(&block.feed_forward)) cost += 3.0 * m->ffn * m->hidden;
   return cost;

@@ -18,6 +18,16 @@ double shape(double head_dim, double at_64) {
 
 constexpr double kBlock = 128;  // query rows of a thread block; Source: arXiv 2407.08608
 
+// Fixed work of a query, in keys as a causal kernel counts them: s0 / 2 (flops * s0 / seq_kv, with
+// half of seq_kv seen). A window adds the keys of the blocks that its far edge cuts, half a block a
+// query; the near edge is every causal kernel's, so s0 has it.
+// Source: Dao-AILab/flash-attention hopper/block.h (whole blocks between the two edges).
+double fixed_share(const ops::Attention& a, double s0) {
+  const bool windowed = a.window > 0 && a.window < a.seq_kv;
+  if (!windowed) return s0 / a.seq_kv;
+  return (s0 + kBlock) / 2 / a.keys();
+}
+
 const AttentionPoint* nearest(const AttentionRows& rows, double head_dim) {
   const AttentionPoint* best = nullptr;
   double distance = 1e300;
@@ -46,9 +56,10 @@ Seconds time_of(const ops::Attention& a, const KernelContext& context) {
     per_flop *= shape(row->head_dim, context.head_dim_64) / shape(a.head_dim, context.head_dim_64);
   }
   if (a.v_head_dim != a.head_dim) per_flop *= context.mla_seconds_factor;
+  if (a.sinks) per_flop *= context.sinks_seconds_factor;
   const double blocks = std::max(1.0, a.seq_q * (1.0 / kBlock)) * a.batch * a.heads;
   return Seconds{context.attention_launch +
-                 flops * (1 + row->s0 / a.seq_kv) * (1 + row->fill_units / blocks) * per_flop};
+                 flops * (1 + fixed_share(a, row->s0)) * (1 + row->fill_units / blocks) * per_flop};
 }
 
 Seconds lower_bound(const ops::Attention& a, const KernelContext& context) {

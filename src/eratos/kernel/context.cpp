@@ -128,6 +128,7 @@ KernelContext make_context(const hardware::AcceleratorSpec& part,
     const calibration::GemmCurve& curve = calibration::gemm_curve(calibration, dtype);
     const double factor = training ? curve.in_training * factors.matrix : 1.0;
     context.gemm[i] = fold_gemm(part, dtype, curve, factor);
+    context.gemm[i].per_group = factors.per_group.value;
   }
 
   const calibration::AttentionTable& table = calibration.attention;
@@ -143,6 +144,7 @@ KernelContext make_context(const hardware::AcceleratorSpec& part,
         attention_factor(part, table, attention_kernel, static_cast<DType>(i));
   }
   context.head_dim_64 = table.head_dim_64;
+  context.sinks_seconds_factor = factors.attention_sinks > 0 ? 1.0 / factors.attention_sinks : 1.0;
   context.mla_seconds_factor = table.mla > 0 ? 1.0 / table.mla : 1.0;
 
   const calibration::ElementwiseCurve& elementwise = calibration.elementwise;

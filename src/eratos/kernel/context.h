@@ -38,6 +38,7 @@ struct GemmConstants {
   double seconds_per_byte = 0;
   double split_seconds_per_element = 0;  // fp32 partial sums written and read
   double launch = 0;
+  double per_group = 0;  // least seconds a group of a grouped product takes
   double split_launch = 0;
   double seconds_per_flop = 0;  // the best tile, all units busy: for bounds
   double grouped_seconds_per_flop = 0;
@@ -61,6 +62,7 @@ struct KernelContext {
   std::array<double, 10> attention_dtype_factor{};  // seconds against bf16, by DType
   double head_dim_64 = 0.82;
   double mla_seconds_factor = 1;
+  double sinks_seconds_factor = 1;
   double attention_launch = 0;
   std::array<double, 6> elementwise_seconds_per_byte{};  // by ops::ElementwiseClass
   double elementwise_launch = 0;

@@ -72,6 +72,7 @@ Seconds time_of(const ops::Gemm& g, const KernelContext& context) {
       best = std::min(best, std::max(compute, memory) + reduction);
     }
   }
+  if (g.experts) best = std::max(best, g.groups * c.per_group);
   return Seconds{c.launch + best};
 }
 

@@ -15,6 +15,9 @@ namespace eratos::layer {
 
 enum class AttentionKernel : std::uint8_t { flash, unfused };
 
+// How tokens reach their experts (dispatch.h).
+enum class Dispatcher : std::uint8_t { alltoall, allgather, deepep, hybridep };
+
 struct LayerContext {
   double sequences = 1;  // b
   double sequence = 1;   // s, whole
@@ -27,9 +30,12 @@ struct LayerContext {
   AttentionKernel attention = AttentionKernel::flash;
   DType activation = DType::bf16;  // format of activations and of matrix products
   bool loss_fused = true;
-  bool deduplicated_dispatch = false;  // one copy of a token a destination rank (DeepEP, HybridEP)
+  Dispatcher dispatcher = Dispatcher::alltoall;
+  double capacity_factor = 0;    // rows an expert takes, against equal shares; 0: all that come
+  bool pad_to_capacity = false;  // every expert computes its full capacity
   double hidden_dropout = 0;     // probability; keeps a mask when positive
   double attention_dropout = 0;
+  bool frozen = false;  // weights are not trained: their gradients are not taken
   const framework::FrameworkProfile* profile = nullptr;
 
   double tokens() const { return sequences * sequence / cp; }

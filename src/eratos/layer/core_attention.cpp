@@ -1,6 +1,8 @@
 // The part of attention between the projections, shared by attention.cpp and mla.cpp.
 #include "eratos/layer/attention.h"
 
+#include <algorithm>
+
 namespace eratos::layer {
 
 using ops::CollectiveKind;
@@ -28,8 +30,11 @@ Local local_sizes(const LayerContext& c, const CoreSizes& size) {
 
 ops::Attention flash_work(const LayerContext& c, const CoreSizes& size, bool backward) {
   const Local local = local_sizes(c, size);
-  return {c.sequences,   local.queries,   c.sequence, local.heads, local.kv_heads,
-          size.head_dim, size.v_head_dim, true,       backward,    c.activation};
+  // A query of a chunk sees what a query of a sequence of that length sees.
+  const double keys = size.chunk > 0 ? std::min(size.chunk, c.sequence) : c.sequence;
+  return {c.sequences,   local.queries,   keys, local.heads, local.kv_heads,
+          size.head_dim, size.v_head_dim, true, backward,    c.activation,
+          size.window,   size.sinks};
 }
 
 double q_elements(const LayerContext& c, const CoreSizes& size) {
@@ -86,10 +91,26 @@ void unfused_forward(Builder& b, const CoreSizes& size, CoreState& s, TensorId g
     s.k = k;
     s.v = v;
   }
-  const TensorId raw = b.tensor("scores", scores, kModule);
+  // Values that are a view among others are packed, unless one stride leads from head to head of all
+  // sequences: a batched product wants that.
+  if (c.sequences > 1 && size.kv_heads >= size.heads && b.elements(s.v) > v_elements(c, size)) {
+    const TensorId packed = b.tensor("packed_value", v_elements(c, size), kModule);
+    b.elementwise(Pass::forward, kModule, ElementwiseClass::streaming, {s.v}, {packed},
+                  bytes_of(v_elements(c, size) - b.elements(s.v), c.activation));
+    s.v = packed;
+  }
+  TensorId raw = b.tensor("scores", scores, kModule);
   b.gemm(Pass::forward, kModule,
          batched(c, local.heads, local.queries, c.sequence, size.head_dim), {s.q, s.k, gathered},
          {raw});
+  if (size.soft_cap) {
+    s.capped = b.tensor("capped_scores", scores, kModule);
+    const TensorId scaled = b.tensor("rescaled_scores", scores, kModule);
+    b.elementwise(Pass::forward, kModule, ElementwiseClass::streaming, {raw}, {s.capped}).kernels = 2;
+    b.elementwise(Pass::forward, kModule, ElementwiseClass::streaming, {s.capped}, {scaled});
+    b.save(s.capped);
+    raw = scaled;
+  }
   TensorId operand;
   if (b.profile().fusions.softmax) {
     s.probs = b.tensor("softmax", scores, kModule);
@@ -148,6 +169,10 @@ CoreGradients unfused_backward(Builder& b, const CoreSizes& size, const CoreStat
   }
   const TensorId d_scores = b.tensor("scores_gradient", scores, kModule);
   b.elementwise(Pass::dgrad, kModule, ElementwiseClass::streaming, {d_probs, s.probs}, {d_scores});
+  if (s.capped != ops::kNoTensor) {
+    b.elementwise(Pass::dgrad, kModule, ElementwiseClass::streaming, {d_scores, s.capped}, {d_scores})
+        .kernels = 3;
+  }
   g.q = b.tensor("query_gradient", q_elements(c, size), kModule);
   b.gemm(Pass::dgrad, kModule,
          batched(c, local.heads, local.queries, size.head_dim, c.sequence),

@@ -32,6 +32,11 @@ TensorId embedding_forward(const EmbeddingSpec& spec, Builder& b, EmbeddingState
                    c.tokens() * spec.hidden, c.activation, {y}, {y});
     }
   }
+  if (spec.scale) {
+    const TensorId scaled = b.tensor("embedding_scaled", c.shard_tokens() * spec.hidden, kModule);
+    b.elementwise(Pass::forward, kModule, ElementwiseClass::streaming, {y}, {scaled});
+    y = scaled;
+  }
   if (spec.positions > 0) {
     const TensorId sum = b.tensor("embedding_sum", c.shard_tokens() * spec.hidden, kModule);
     b.elementwise(Pass::forward, kModule, ElementwiseClass::streaming, {y}, {sum});
@@ -64,6 +69,11 @@ void embedding_backward(const EmbeddingSpec& spec, Builder& b, const EmbeddingSt
     // The rows of a position add up over the sequences, into the main gradient.
     b.elementwise(Pass::wgrad, kModule, ElementwiseClass::streaming, {dy}, {},
                   2.0 * bytes_of(spec.positions * spec.hidden, b.profile().state.gradient));
+  }
+  if (spec.scale) {
+    const TensorId scaled = b.tensor("embedding_scaled_gradient", shard, kModule);
+    b.elementwise(Pass::dgrad, kModule, ElementwiseClass::streaming, {dy}, {scaled});
+    dy = scaled;
   }
   if (c.tp > 1 && c.sequence_parallel) {
     const TensorId whole = b.tensor("embedding_gradient_rows", c.tokens() * spec.hidden, kModule);

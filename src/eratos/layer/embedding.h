@@ -1,4 +1,4 @@
-// Input embedding, with learned positions and its own norm where the architecture has them.
+// Input embedding, with learned positions, a factor and its own norm where the architecture has them.
 //
 // Letters: T tokens, V vocabulary (padded), h hidden, t tp. The table is cut by rows of the
 // vocabulary: V/t * h parameters a rank; positions are held whole.

@@ -5,6 +5,7 @@ namespace eratos::layer {
 using ops::ElementwiseClass;
 
 double norm_parameters(const NormSpec& spec, double width) {
+  if (!spec.weight) return 0;
   return spec.kind == NormKind::layernorm && spec.bias ? 2 * width : width;
 }
 
@@ -23,7 +24,7 @@ NormState norm_forward(const NormSpec& spec, Builder& b, TensorId x, double toke
   s.input = x;
   s.tokens = tokens;
   s.width = width;
-  b.vector_parameter("norm_weight", norm_parameters(spec, width), module, replicated);
+  if (spec.weight) b.vector_parameter("norm_weight", norm_parameters(spec, width), module, replicated);
   const double statistics = spec.kind == NormKind::layernorm ? 2 : 1;
   s.statistic = b.tensor("norm_statistic", tokens * statistics, DType::fp32, module);
   if (one_kernel(spec, b)) {
@@ -53,11 +54,14 @@ NormState norm_forward(const NormSpec& spec, Builder& b, TensorId x, double toke
     b.elementwise(Pass::forward, module, ElementwiseClass::streaming, {s.normalized}, {s.cast});
     scaled = s.cast;
   }
-  s.output = b.tensor("norm_output", tokens * width, module);
-  b.elementwise(Pass::forward, module, ElementwiseClass::streaming, {scaled}, {s.output});
+  s.output = scaled;
+  if (spec.weight) {
+    s.output = b.tensor("norm_output", tokens * width, module);
+    b.elementwise(Pass::forward, module, ElementwiseClass::streaming, {scaled}, {s.output});
+    if (!b.context().frozen) b.save(scaled);
+  }
   b.save(wide);
   b.save(s.statistic);
-  b.save(scaled);
   if (b.profile().saved.eager_norm_square) {
     b.save(square);
     s.square = square;
@@ -73,7 +77,8 @@ TensorId norm_backward(const NormSpec& spec, Builder& b, const NormState& s, Ten
                   {dx});
     return dx;
   }
-  const TensorId scaled = s.cast == ops::kNoTensor ? s.normalized : s.cast;
+  TensorId scaled = s.cast == ops::kNoTensor ? s.normalized : s.cast;
+  if (!spec.weight || b.context().frozen) scaled = ops::kNoTensor;
   const TensorId d_normalized =
       b.tensor("norm_normalized_gradient", s.tokens * s.width, DType::fp32, module);
   b.elementwise(Pass::dgrad, module, ElementwiseClass::norm_backward, {dy, scaled}, {d_normalized});

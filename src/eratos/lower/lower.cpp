@@ -1,8 +1,10 @@
 #include "eratos/lower/lower.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
+#include "eratos/job/optimizer.h"
 #include "eratos/lower/passes.h"
 #include "eratos/lower/step.h"
 #include "eratos/model/block.h"
@@ -20,9 +22,20 @@ std::uint16_t take(ops::LoweredJob& out) {
   return static_cast<std::uint16_t>(out.program_count++);
 }
 
+// What makes two layers of one kind different programs.
+struct Variant {
+  bool full = false;       // recomputed in full
+  bool wide = false;       // of a narrow recipe's first and last layers
+  bool offloaded = false;  // its kept tensors go to the host
+
+  std::size_t index() const {
+    return (full ? 1u : 0u) + (wide ? 2u : 0u) + (offloaded ? 4u : 0u);
+  }
+};
+
 struct Table {
-  InplaceVector<std::uint16_t, 32> plain;       // by block kind
-  InplaceVector<std::uint16_t, 32> recomputed;  // the same, recomputed in full
+  // By block kind, and by Variant::index().
+  std::array<InplaceVector<std::uint16_t, 32>, 8> layer;
   std::uint16_t embedding = kAbsent;
   std::uint16_t output = kAbsent;
   std::uint16_t mtp = kAbsent;
@@ -40,17 +53,52 @@ void finish(ops::Program& p, const job::CheckedJob& job) {
   apply_sharding(p, job);
 }
 
-void lower_kind(const job::CheckedJob& job, const layer::LayerContext& c, std::size_t kind, bool full,
+void recompute_whole(ops::Program& p, const job::RecomputeSpec& r) {
+  if (r.kept.any() || r.alternate) {
+    apply_policy(p, r);
+  } else {
+    apply_full_recompute(p);
+  }
+}
+
+// What a layer is, before its numbers' formats and its memory are settled.
+void settle(const job::JobSpec& spec, const layer::LayerContext& c, ops::Program& p) {
+  if (spec.lora.on()) apply_lora(p, spec.lora, c);
+  apply_packing(p, spec.batch.packed_length);
+}
+
+void lower_kind(const job::CheckedJob& job, const layer::LayerContext& c, std::size_t kind, Variant variant,
                 ops::Program& p) {
   const job::JobSpec& spec = *job.spec;
   model::lower_block(spec.model.blocks[kind], c, spec.model.hidden, p);
-  apply_precision(p, spec.precision);
-  if (full) {
-    apply_full_recompute(p);
+  settle(spec, c, p);
+  if (!variant.wide) apply_precision(p, spec.precision);
+  if (variant.full) {
+    recompute_whole(p, spec.recompute);
   } else if (spec.recompute.granularity == job::Granularity::selective) {
     apply_selective_recompute(p, selected_modules(spec.recompute));
   }
+  if (variant.offloaded) {
+    apply_offload(p, spec.offload.activations.any() ? spec.offload.activations
+                                                    : ~job::ModuleSet{});
+  }
   finish(p, job);
+}
+
+// Layer `n` of virtual stage `i`.
+bool offloaded(const job::CheckedJob& job, std::size_t i, int n) {
+  const job::OffloadSpec& o = job.spec->offload;
+  if (!o.any_activations()) return false;
+  if (o.layers == 0) return true;
+  const auto pp = static_cast<std::size_t>(job.parallel.pp);
+  int position = n;
+  for (std::size_t before = i % pp; before < i; before += pp) position += job.stages[before].layers;
+  return position < o.layers;
+}
+
+bool kept_wide(const job::JobSpec& spec, int layer) {
+  return layer < spec.narrow.bf16_first_layers ||
+         layer >= spec.model.layers() - spec.narrow.bf16_last_layers;
 }
 
 bool recomputed_in_full(const job::RecomputeSpec& r, int layer, int position_in_stage) {
@@ -73,7 +121,8 @@ bool recomputes_mtp(const job::RecomputeSpec& r) {
 
 layer::OutputSpec output_spec(const job::CheckedJob& job) {
   const model::Architecture& a = job.spec->model;
-  return {a.hidden, job.padded_vocab, a.tie_embeddings, a.norm};
+  return {a.hidden, job.padded_vocab, a.tie_embeddings, a.norm, a.final_soft_cap, a.head_bias,
+          a.streams()};
 }
 
 layer::EmbeddingSpec embedding_spec(const job::CheckedJob& job) {
@@ -82,7 +131,8 @@ layer::EmbeddingSpec embedding_spec(const job::CheckedJob& job) {
   if (a.position == layer::Position::learned) {
     positions = a.max_positions > 0 ? a.max_positions : job.spec->batch.sequence;
   }
-  return {a.hidden, job.padded_vocab, positions, a.embedding_norm, a.norm};
+  return {a.hidden, job.padded_vocab, positions, a.embedding_norm, a.norm, a.embedding_scale,
+          a.streams()};
 }
 
 void append(ops::StageProgram& stage, std::uint16_t program) {
@@ -90,8 +140,10 @@ void append(ops::StageProgram& stage, std::uint16_t program) {
     stage.items.back().repeat += 1;
     return;
   }
-  if (stage.items.size() == stage.items.capacity()) {
-    // A pattern that alternates more often than a stage can list: merge with the earlier run.
+  // A pattern that alternates more often than a stage can list: merge with the earlier run. Room is
+  // left for programs that are still to come, such as the head.
+  constexpr std::size_t kRoom = 8;
+  if (stage.items.size() + kRoom >= stage.items.capacity()) {
     for (ops::StageItem& item : stage.items) {
       if (item.program == program) {
         item.repeat += 1;
@@ -118,10 +170,12 @@ layer::LayerContext context_of(const job::CheckedJob& job) {
   c.attention = spec.attention;
   c.activation = job::activation_dtype(spec.precision);
   c.loss_fused = spec.loss_fused;
-  c.deduplicated_dispatch = spec.routing.dispatcher == job::Dispatcher::deepep ||
-                            spec.routing.dispatcher == job::Dispatcher::hybridep;
+  c.dispatcher = spec.routing.dispatcher;
+  c.capacity_factor = spec.routing.capacity_factor;
+  c.pad_to_capacity = spec.routing.pad_to_capacity;
   c.hidden_dropout = spec.hidden_dropout;
   c.attention_dropout = spec.attention_dropout;
+  c.frozen = spec.lora.on();
   c.profile = &spec.framework;
   return c;
 }
@@ -132,13 +186,12 @@ void lower(const job::CheckedJob& job, ops::LoweredJob& out) {
   out.program_count = 0;
   Table table;
   for (std::size_t kind = 0; kind < spec.model.blocks.size(); ++kind) {
-    table.plain.push_back(kAbsent);
-    table.recomputed.push_back(kAbsent);
+    for (auto& programs : table.layer) programs.push_back(kAbsent);
   }
   const std::size_t stages = job.stages.size();
   if (out.stages.size() < stages) out.stages.resize(stages);
   out.stage_count = stages;
-  const double boundary = c.shard_tokens() * spec.model.hidden;
+  const double boundary = c.shard_tokens() * spec.model.hidden * spec.model.streams();
 
   for (std::size_t i = 0; i < stages; ++i) {
     const job::VirtualStage& at = job.stages[i];
@@ -149,6 +202,7 @@ void lower(const job::CheckedJob& job, ops::LoweredJob& out) {
       if (table.embedding == kAbsent) {
         table.embedding = take(out);
         model::lower_embedding(embedding_spec(job), c, out.programs[table.embedding]);
+        settle(spec, c, out.programs[table.embedding]);
         finish(out.programs[table.embedding], job);
       }
       append(stage, table.embedding);
@@ -157,10 +211,11 @@ void lower(const job::CheckedJob& job, ops::LoweredJob& out) {
       const int layer = at.first_layer + n;
       const std::size_t kind = spec.model.pattern[static_cast<std::size_t>(layer)];
       const bool full = recomputed_in_full(spec.recompute, layer, n);
-      std::uint16_t& program = full ? table.recomputed[kind] : table.plain[kind];
+      const Variant variant{full, kept_wide(spec, layer), offloaded(job, i, n)};
+      std::uint16_t& program = table.layer[variant.index()][kind];
       if (program == kAbsent) {
         program = take(out);
-        lower_kind(job, c, kind, full, out.programs[program]);
+        lower_kind(job, c, kind, variant, out.programs[program]);
       }
       append(stage, program);
     }
@@ -168,11 +223,12 @@ void lower(const job::CheckedJob& job, ops::LoweredJob& out) {
       if (table.mtp == kAbsent) {
         table.mtp = take(out);
         ops::Program& p = out.programs[table.mtp];
-        model::lower_mtp(spec.model.blocks[spec.model.pattern.back()], output_spec(job), c,
+        model::lower_mtp(spec.model.mtp_block(), output_spec(job), c,
                          spec.model.hidden, p);
+        settle(spec, c, p);
         apply_precision(p, spec.precision);
         if (recomputes_mtp(spec.recompute)) {
-          apply_full_recompute(p);
+          recompute_whole(p, spec.recompute);
         } else if (spec.recompute.granularity == job::Granularity::selective) {
           apply_selective_recompute(p, selected_modules(spec.recompute));
         }
@@ -186,6 +242,7 @@ void lower(const job::CheckedJob& job, ops::LoweredJob& out) {
         // A tied table is held once where both ends share a rank.
         const bool own = !spec.model.tie_embeddings || job.parallel.pp > 1;
         model::lower_output(output_spec(job), c, own, out.programs[table.output]);
+        settle(spec, c, out.programs[table.output]);
         finish(out.programs[table.output], job);
       }
       append(stage, table.output);
@@ -198,6 +255,13 @@ void lower(const job::CheckedJob& job, ops::LoweredJob& out) {
   for (std::size_t r = 0; r < ranks; ++r) {
     out.step_ops[r].clear();
     step_ops(job, rank_parameters(job, out, static_cast<int>(r)), out.step_ops[r]);
+    const job::OptimizerKind* optimizer = job::find_optimizer(spec.optimizer.kind);
+    if (optimizer == nullptr || !optimizer->orthogonalised) continue;
+    for (std::size_t stage = r; stage < stages; stage += ranks) {
+      for (const ops::StageItem& item : out.stages[stage].items) {
+        orthogonalise(out.programs[item.program], item.repeat, out.step_ops[r]);
+      }
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 // The only place where shapes are made: a checked job becomes programs, stages and step ops.
 //
-// Order of the passes over each distinct program: precision (formats and casts), recompute,
+// Order of the passes over each distinct program: adapters and packing, precision (formats and casts), recompute,
 // overlap, sharding (ZeRO-3 gathers). A job has a handful of distinct programs however many layers
 // and stages it has; a stage is a list of (program, repeat).
 //

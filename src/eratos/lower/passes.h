@@ -2,9 +2,19 @@
 #pragma once
 
 #include "eratos/job/job.h"
+#include "eratos/layer/context.h"
 #include "eratos/ops/ops.h"
 
 namespace eratos::lower {
+
+// Adapters: every weight is frozen (no weight gradient, no operand kept for one), and beside the
+// products of the named modules stand two small ones that are trained. Runs first, so that the
+// other passes see what remains.
+// Assumes: the first layer hands a gradient on, though nothing before it is trained.
+void apply_lora(ops::Program& p, const job::LoraSpec& spec, const layer::LayerContext& context);
+
+// Packed sequences: a query sees its own part alone.
+void apply_packing(ops::Program& p, double part_length);
 
 // Linear layers' products take the recipe's format, their operands are kept in it, and the casts
 // become ops of their own. Router, output layer and attention stay in the activation format.
@@ -20,6 +30,14 @@ void apply_full_recompute(ops::Program& p);
 // activations, MLA up projections) drop that as well; others keep what other modules read.
 // Source: Megatron-LM core/transformer/transformer_config.py, recompute_modules.
 void apply_selective_recompute(ops::Program& p, const job::ModuleSet& modules);
+
+// Full recomputation less what a policy keeps; the rest is made again at once, before the layer's
+// backward.
+void apply_policy(ops::Program& p, const job::RecomputeSpec& spec);
+
+// What the named modules keep leaves for the host after forward and returns before backward.
+// Assumes: the copies run beside the compute of the layer they belong to, however fine-grained.
+void apply_offload(ops::Program& p, const job::ModuleSet& modules);
 
 // Which communication may run beside compute, from the job's switches and the profile.
 void apply_overlap(ops::Program& p, const job::JobSpec& spec);

@@ -2,6 +2,8 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <variant>
+#include <vector>
 
 #include "eratos/lower/passes.h"
 
@@ -34,6 +36,19 @@ class Recompute {
   explicit Recompute(ops::Program& p) : p_(p) { ERATOS_CHECK(p.tensors.size() <= kMaxTensors); }
 
   void add(std::size_t begin, std::size_t end) { stretches_.push_back({begin, end, false, false}); }
+
+  // Forgets all that the stretches made.
+  void drop_all() {
+    for (const Stretch& s : stretches_) {
+      for (std::size_t i = s.begin; i < s.end; ++i) {
+        for (const TensorId id : p_.forward[i].writes) {
+          if (!p_.tensors[id].saved) continue;
+          p_.tensors[id].saved = false;
+          dropped_.set(id);
+        }
+      }
+    }
+  }
 
   // Forgets what the stretches made. A tensor that ops outside them read in forward as well is
   // kept, unless its maker discards its output.
@@ -142,7 +157,94 @@ std::size_t head_begin(const ops::Program& p) {
   return i;
 }
 
+void read_beside(std::vector<ops::Op>& list, std::size_t from, TensorId whole, TensorId part) {
+  for (std::size_t i = from; i < list.size(); ++i) {
+    auto& reads = list[i].reads;
+    if (std::find(reads.begin(), reads.end(), whole) == reads.end()) continue;
+    if (reads.size() < reads.capacity()) reads.push_back(part);
+  }
+}
+
+// Cuts a product that is several launched as one into the share that is kept, which stays at `i`,
+// and the rest behind it.
+void cut_product(ops::Program& p, std::size_t i, double share) {
+  ops::Op rest = p.forward[i];
+  auto* kept_work = std::get_if<ops::Gemm>(&p.forward[i].work);
+  auto* rest_work = std::get_if<ops::Gemm>(&rest.work);
+  kept_work->n *= share;
+  rest_work->n *= 1 - share;
+  const TensorId whole = rest.writes[0];
+  ops::Tensor part = p.tensors[whole];
+  part.name = "kept_products";
+  part.elements *= share;
+  p.tensors[whole].elements *= 1 - share;
+  p.tensors.push_back(part);
+  const auto id = static_cast<TensorId>(p.tensors.size() - 1);
+  p.forward[i].writes[0] = id;
+  p.forward[i].kernels = static_cast<std::uint16_t>(p.forward[i].kernels - 1);
+  rest.kernels = 1;
+  p.forward.insert(p.forward.begin() + static_cast<std::ptrdiff_t>(i + 1), rest);
+  read_beside(p.forward, i + 2, whole, id);
+  read_beside(p.backward, 0, whole, id);
+}
+
+// Of the products launched as one, how much the odd ones of the layer's count make. Q, K and V: the
+// slice that V is tells K's width.
+double alternate_share(const ops::Program& p, std::size_t i, int first) {
+  const int products = std::max<int>(1, p.forward[i].kernels);
+  if (products == 1) return first % 2 == 0 ? 1.0 : 0.0;
+  double one = 1.0 / products;
+  if (p.forward[i].module == Module::qkv && products == 3) {
+    const TensorId whole = p.forward[i].writes[0];
+    for (const ops::Op& op : p.forward) {
+      if (op.kernels == 0 && op.reads.size() == 1 && op.reads[0] == whole && op.writes.size() == 1) {
+        one = p.tensors[op.writes[0]].elements / p.tensors[whole].elements;
+        break;
+      }
+    }
+    return first % 2 == 0 ? 1.0 - one : one;
+  }
+  const int kept = first % 2 == 0 ? (products + 1) / 2 : products / 2;
+  return kept * one;
+}
+
 }  // namespace
+
+void apply_policy(ops::Program& p, const job::RecomputeSpec& spec) {
+  std::vector<bool> keeps;
+  int products = 0;
+  for (std::size_t i = 0; i < p.forward.size(); ++i) {
+    const ops::Op& op = p.forward[i];
+    const bool product = std::holds_alternative<ops::Gemm>(op.work);
+    const bool result = product || std::holds_alternative<ops::Attention>(op.work) ||
+                        std::holds_alternative<ops::Collective>(op.work);
+    bool keep = result && spec.kept.test(static_cast<std::size_t>(op.module));
+    if (product && spec.alternate && !keep) {
+      const int launched = std::max<int>(1, op.kernels);
+      const double share = alternate_share(p, i, products);
+      products += launched;
+      keep = share > 0;
+      if (share > 0 && share < 1) {
+        cut_product(p, i, share);
+        keeps.push_back(true);
+        keeps.push_back(false);
+        ++i;
+        continue;
+      }
+    }
+    keeps.push_back(keep);
+  }
+  const std::size_t end = head_begin(p);
+  Recompute again(p);
+  for (std::size_t i = 0; i < end;) {
+    std::size_t stop = i;
+    while (stop < end && !keeps[stop]) ++stop;
+    if (stop > i) again.add(i, stop);
+    i = stop > i ? stop : i + 1;
+  }
+  again.drop_all();
+  again.insert(end == p.forward.size());
+}
 
 void apply_full_recompute(ops::Program& p) {
   const std::size_t end = head_begin(p);

@@ -26,6 +26,11 @@ void apply_sharding(ops::Program& p, const job::CheckedJob& job) {
   const double share = profile.overlap.fsdp_share;
   const double experts = ops::parameter_elements(p, true);
   const double dense = ops::parameter_elements(p) - experts;
+  double trained_experts = 0;
+  double trained_dense = 0;
+  for (const ops::Parameter& q : p.parameters) {
+    if (!q.frozen) (q.expert ? trained_experts : trained_dense) += q.elements;
+  }
   const DType activation = job::activation_dtype(job.spec->precision);
   const DType gradient = profile.state.gradient_reduce_fp32 && !job.spec->gradient_reduce_bf16
                              ? DType::fp32
@@ -33,10 +38,13 @@ void apply_sharding(ops::Program& p, const job::CheckedJob& job) {
   // fp32 weights are gathered as they are: there is no 16-bit copy of them.
   const DType gathered_format =
       activation == DType::fp32 ? activation : profile.state.gather_dtype;
+  const int secondary = sharding == parallel::Sharding::zero3 ? job.parallel.hsdp_group : 0;
+  const Axis dense_axis = secondary > 0 ? Axis::dp_cp : Axis::hsdp_shard;
   const struct {
     double elements;
+    double trained;
     Axis axis;
-  } parts[] = {{dense, Axis::hsdp_shard}, {experts, Axis::edp}};
+  } parts[] = {{dense, trained_dense, dense_axis}, {experts, trained_experts, Axis::edp}};
   for (const auto& part : parts) {
     if (part.elements <= 0 || parallel::group_of(job.parallel, part.axis).size <= 1) continue;
     const Bytes gathered = bytes_of(part.elements, gathered_format);
@@ -45,10 +53,16 @@ void apply_sharding(ops::Program& p, const job::CheckedJob& job) {
     p.forward.insert(p.forward.begin(), gather);
     ops::Op again = gather;
     again.pass = ops::Pass::dgrad;
+    if (secondary > 0 && part.axis == Axis::dp_cp) {
+      // The copy that forward gathered stays cut over the nearest ranks, and backward asks those.
+      // Source: arXiv 2306.10209 (ZeRO++), section 3.2, hierarchical partitioning.
+      again.work = ops::Collective{CollectiveKind::all_gather, Axis::hsdp_shard, gathered, share};
+    }
     p.backward.insert(p.backward.begin(), again);
+    if (part.trained <= 0) continue;
     p.backward.push_back(traffic(ops::Pass::wgrad, ops::Module::gradient_reduce,
                                  CollectiveKind::reduce_scatter, part.axis,
-                                 bytes_of(part.elements, gradient), share));
+                                 bytes_of(part.trained, gradient), share));
   }
 }
 

@@ -1,10 +1,19 @@
 #include "eratos/lower/step.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <variant>
+
+#include "eratos/job/optimizer.h"
 
 namespace eratos::lower {
 
 namespace {
+
+// Source: arXiv 2502.16982, equation 2: five rounds of X <- aX + (bA + cA^2) X with A = X X^T, on
+// 16-bit matrices; KellerJordan/Muon.
+constexpr int kNewtonSchulzRounds = 5;
 
 using ops::CollectiveKind;
 using ops::Module;
@@ -30,9 +39,23 @@ void elementwise(std::vector<ops::Op>& out, Module module, double bytes, int ker
   out.push_back(op);
 }
 
+// Gradients go to the host and parameters come back; its processors update one after the other.
+void update_on_host(const job::CheckedJob& job, double parameters, std::vector<ops::Op>& out) {
+  const job::JobSpec& spec = *job.spec;
+  const double each = bytes_per_element(spec.optimizer.main_gradient) +
+                      bytes_per_element(job::activation_dtype(spec.precision));
+  ops::Op op;
+  op.pass = ops::Pass::step;
+  op.module = Module::optimizer;
+  op.stream = ops::Stream::host;
+  op.work = ops::HostCopy{Bytes{parameters * each}, 0, parameters};
+  out.push_back(op);
+}
+
 bool is_sharded_step(Sharding s) { return s == Sharding::zero1 || s == Sharding::zero2; }
 
-void reduce_gradients(const job::CheckedJob& job, double elements, Axis axis,
+// `narrow`: those of the elements whose products run in 8 or 4 bits.
+void reduce_gradients(const job::CheckedJob& job, double elements, double narrow, Axis axis,
                       std::vector<ops::Op>& out) {
   if (elements <= 0 || parallel::group_of(job.parallel, axis).size <= 1) return;
   const job::JobSpec& spec = *job.spec;
@@ -49,8 +72,11 @@ void reduce_gradients(const job::CheckedJob& job, double elements, Axis axis,
                                     : CollectiveKind::reduce_scatter;
     collective(out, Module::gradient_reduce, kind, axis, ops::Stream::dp, bytes, hidden);
     const double gather = spec.overlap.param_gather ? profile.overlap.dp_share : 0.0;
+    const double wide = bytes_per_element(job::activation_dtype(spec.precision));
+    const double narrow_bytes =
+        spec.narrow.parameter_gather ? job::cast_rule(spec.precision).gathered_bytes : wide;
     collective(out, Module::parameter_gather, CollectiveKind::all_gather, axis, ops::Stream::dp,
-               bytes_of(elements, job::activation_dtype(spec.precision)), gather);
+               Bytes{(elements - narrow) * wide + narrow * narrow_bytes}, gather);
   } else if (sharding == Sharding::none) {
     collective(out, Module::gradient_reduce, CollectiveKind::all_reduce, axis, ops::Stream::dp, bytes,
                hidden);
@@ -83,6 +109,9 @@ RankParameters rank_parameters(const job::CheckedJob& job, const ops::LoweredJob
       const ops::Program& p = lowered.programs[item.program];
       for (const ops::Parameter& q : p.parameters) {
         const double elements = q.elements * item.repeat;
+        if (q.narrow) (q.expert ? n.expert_narrow : n.dense_narrow) += elements;
+        if (q.frozen) continue;
+        if (q.matrix && !q.embedding) (q.expert ? n.expert_matrix : n.dense_matrix) += elements;
         (q.expert ? n.expert : n.dense) += elements;
         if (q.replicated) n.replicated += elements;
         if (q.embedding && job.spec->model.tie_embeddings && pp > 1) n.shared_embedding += elements;
@@ -95,7 +124,7 @@ RankParameters rank_parameters(const job::CheckedJob& job, const ops::LoweredJob
 void step_ops(const job::CheckedJob& job, const RankParameters& n, std::vector<ops::Op>& out) {
   const job::JobSpec& spec = *job.spec;
   const auto& profile = spec.framework;
-  const DType main = spec.optimizer.main_gradient;
+  const DType main = job::held_gradient(spec);
   if (job.parallel.sequence_parallel && job.parallel.tp > 1 && n.replicated > 0) {
     // What every rank holds whole sees only the rank's shard of the tokens. Source: arXiv 2205.05198,
     // section 4.2.2; Megatron-LM core/distributed/finalize_model_grads.py (`sequence_parallel`).
@@ -107,8 +136,8 @@ void step_ops(const job::CheckedJob& job, const RankParameters& n, std::vector<o
     collective(out, Module::gradient_reduce, CollectiveKind::send_recv, Axis::pp, ops::Stream::pp,
                bytes_of(n.shared_embedding, main), 0.0);
   }
-  reduce_gradients(job, n.dense, Axis::dp_cp, out);
-  reduce_gradients(job, n.expert, Axis::edp, out);
+  reduce_gradients(job, n.dense, n.dense_narrow, Axis::dp_cp, out);
+  reduce_gradients(job, n.expert, n.expert_narrow, Axis::edp, out);
   if (job.parallel.sharding == Sharding::hsdp && n.dense > 0) {
     collective(out, Module::gradient_reduce, CollectiveKind::all_reduce, Axis::hsdp_replica,
                ops::Stream::dp, bytes_of(n.dense / dense_shards(job), main),
@@ -120,15 +149,45 @@ void step_ops(const job::CheckedJob& job, const RankParameters& n, std::vector<o
   // parameter: counted, 34 B with the norm's 4 where state is fp32. Step times of four frameworks
   // agree with it at about half of the bandwidth (share `optimizer` of data/calibrations).
   elementwise(out, Module::gradient_norm, owned * gradient, 2);
-  const auto& o = spec.optimizer;
-  const double master = job::activation_dtype(spec.precision) == DType::fp32
-                            ? 0.0
-                            : bytes_per_element(o.main_parameter);
-  const double parameter = bytes_per_element(job::activation_dtype(spec.precision));
-  const double states = 2.0 * (bytes_per_element(o.exp_avg) + bytes_per_element(o.exp_avg_sq));
-  const double update = gradient + 2.0 * master + states +
-                        (master > 0 ? parameter : 2.0 * parameter);
-  elementwise(out, Module::optimizer, owned * update, 4);
+  const DType stored = job::activation_dtype(spec.precision);
+  const job::OptimizerKind* kind = job::find_optimizer(spec.optimizer.kind);
+  const double owned_matrix =
+      n.dense_matrix / dense_shards(job) + n.expert_matrix / expert_shards(job);
+  const double update =
+      (owned - owned_matrix) * job::optimizer_bytes(spec.optimizer, stored, false, true).traffic +
+      owned_matrix * job::optimizer_bytes(spec.optimizer, stored, true, true).traffic;
+  const double host = spec.offload.optimizer;
+  elementwise(out, Module::optimizer, update * (1 - host), kind != nullptr ? kind->kernels : 4);
+  if (host > 0) update_on_host(job, host * owned, out);
+  const job::CastRule cast = job::cast_rule(spec.precision);
+  const double narrow = spec.narrow.parameter_gather
+                            ? n.dense_narrow / dense_shards(job) + n.expert_narrow / expert_shards(job)
+                            : n.dense_narrow + n.expert_narrow;
+  if (narrow > 0) elementwise(out, Module::quantize, narrow * cast.traffic, cast.kernels);
+}
+
+void orthogonalise(const ops::Program& p, int repeat, std::vector<ops::Op>& out) {
+  for (const ops::Op& op : p.backward) {
+    const auto* w = std::get_if<ops::Gemm>(&op.work);
+    if (w == nullptr || op.pass != ops::Pass::wgrad || op.module == Module::output_layer) continue;
+    const double matrices = std::max(1.0, w->groups) * repeat;
+    const double rows = w->m / std::max(1.0, w->groups);
+    const double a = std::min(rows, w->n);
+    const double b = std::max(rows, w->n);
+    ops::Op product;
+    product.pass = ops::Pass::step;
+    product.module = Module::optimizer;
+    product.kernels = static_cast<std::uint16_t>(std::min(65535.0, matrices));
+    const ops::Gemm round[] = {{matrices * a, a, b, matrices, DType::bf16, false},
+                               {matrices * a, a, a, matrices, DType::bf16, false},
+                               {matrices * a, b, a, matrices, DType::bf16, false}};
+    for (int i = 0; i < kNewtonSchulzRounds; ++i) {
+      for (const ops::Gemm& g : round) {
+        product.work = g;
+        out.push_back(product);
+      }
+    }
+  }
 }
 
 }  // namespace eratos::lower

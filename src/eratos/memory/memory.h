@@ -29,6 +29,8 @@ struct StateBytes {
   double parameter_shards = 1;  // 1 unless ZeRO-3 / HSDP
   double gradient_shards = 1;   // 1 unless ZeRO-2 and up
   double optimizer_shards = 1;  // 1 unless ZeRO-1 and up
+  double optimizer_matrix = 0;  // optimizer bytes added for a weight of a linear layer
+  double narrow = 0;  // parameter bytes added for one whose products run in 8 or 4 bits
 };
 
 struct StateRules {
@@ -82,6 +84,12 @@ struct ProgramMemory {
   ops::Module backward_module = ops::Module::residual;
   double dense_parameters = 0;   // local
   double expert_parameters = 0;
+  double dense_frozen = 0;  // of them: not trained
+  double expert_frozen = 0;
+  double dense_matrix = 0;  // of the trained ones: weights of linear layers
+  double expert_matrix = 0;
+  double dense_narrow = 0;  // of them: held in 8 or 4 bits for their products
+  double expert_narrow = 0;
   double placeholder_elements = 0;  // one matrix of each shape (see StateRules::placeholders)
   const char* name = "";
 };

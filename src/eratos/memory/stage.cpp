@@ -31,9 +31,14 @@ Bytes saved_of(const Programs& programs, const ops::StageProgram& stage) {
   return total;
 }
 
+double trained_dense(const ProgramMemory& p) { return p.dense_parameters - p.dense_frozen; }
+double trained_expert(const ProgramMemory& p) { return p.expert_parameters - p.expert_frozen; }
+
 double parameters_of(const ProgramMemory& p, const StateBytes& dense, const StateBytes& expert) {
-  return p.dense_parameters * dense.parameter / dense.parameter_shards +
-         p.expert_parameters * expert.parameter / expert.parameter_shards;
+  return (p.dense_parameters * dense.parameter + p.dense_narrow * dense.narrow) /
+             dense.parameter_shards +
+         (p.expert_parameters * expert.parameter + p.expert_narrow * expert.narrow) /
+             expert.parameter_shards;
 }
 
 struct Candidate {
@@ -52,8 +57,16 @@ void take_larger(Candidate& best, const Candidate& other) {
 }
 
 double gradient_of(const ProgramMemory& p, const StateRules& state) {
-  return p.dense_parameters * state.dense.gradient / state.dense.gradient_shards +
-         p.expert_parameters * state.expert.gradient / state.expert.gradient_shards;
+  return trained_dense(p) * state.dense.gradient / state.dense.gradient_shards +
+         trained_expert(p) * state.expert.gradient / state.expert.gradient_shards;
+}
+
+double optimizer_of(const ProgramMemory& p, const StateRules& state) {
+  return (trained_dense(p) * state.dense.optimizer + p.dense_matrix * state.dense.optimizer_matrix) /
+             state.dense.optimizer_shards +
+         (trained_expert(p) * state.expert.optimizer +
+          p.expert_matrix * state.expert.optimizer_matrix) /
+             state.expert.optimizer_shards;
 }
 
 // ZeRO-3: the units gathered at once, and in backward the whole gradient of one of them before it
@@ -62,13 +75,15 @@ Bytes gathered(const Programs& programs, const StageInput& stage, const StateRul
                double units, bool backward) {
   if (!state.gathers) return Bytes{0};
   double largest = 0;
+  double trained = 0;
   for (int c = 0; c < stage.chunk_count; ++c) {
     for (const ops::StageItem& item : stage.chunks[c]->items) {
       const ProgramMemory& p = programs[item.program];
       largest = std::max(largest, p.dense_parameters + p.expert_parameters);
+      trained = std::max(trained, trained_dense(p) + trained_expert(p));
     }
   }
-  const double gradient = backward ? largest * (state.gathered_bytes + state.dense.gradient) : 0;
+  const double gradient = backward ? trained * (state.gathered_bytes + state.dense.gradient) : 0;
   return Bytes{largest * state.gathered_bytes * units + gradient};
 }
 
@@ -144,10 +159,9 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
       const double n = item.repeat;
       out.parameters += Bytes{n * parameters_of(p, state.dense, state.expert)};
       gradients += n * gradient_of(p, state);
-      out.optimizer += Bytes{n * (p.dense_parameters * state.dense.optimizer / state.dense.optimizer_shards +
-                                  p.expert_parameters * state.expert.optimizer / state.expert.optimizer_shards)};
-      owned += n * (p.dense_parameters / state.dense.optimizer_shards +
-                    p.expert_parameters / state.expert.optimizer_shards);
+      out.optimizer += Bytes{n * optimizer_of(p, state)};
+      owned += n * (trained_dense(p) / state.dense.optimizer_shards +
+                    trained_expert(p) / state.expert.optimizer_shards);
       // A shape is cached once a rank, however many layers have it.
       bool seen = false;
       for (int d = 0; d <= c && !seen; ++d) {
@@ -204,7 +218,7 @@ void module_memory(const std::vector<ops::Program>& programs, const StageInput& 
   for (int c = 0; c < stage.chunk_count; ++c) {
     for (const ops::StageItem& item : stage.chunks[c]->items) {
       for (const ops::Tensor& t : programs[item.program].tensors) {
-        if (!t.saved) continue;
+        if (!t.saved || t.offloaded) continue;
         out[static_cast<std::size_t>(t.module)] +=
             t.bytes() * (static_cast<double>(item.repeat) * stage.in_flight[c]);
       }
@@ -218,7 +232,7 @@ std::vector<Holder> holders(const std::vector<ops::Program>& programs, const Sta
   for (int c = 0; c < stage.chunk_count; ++c) {
     for (const ops::StageItem& item : stage.chunks[c]->items) {
       for (const ops::Tensor& t : programs[item.program].tensors) {
-        if (!t.saved) continue;
+        if (!t.saved || t.offloaded) continue;
         const Bytes bytes = t.bytes() * (static_cast<double>(item.repeat) * stage.in_flight[c]);
         auto same = std::find_if(all.begin(), all.end(), [&](const Holder& h) {
           return h.module == t.module && std::string_view(h.name) == t.name;

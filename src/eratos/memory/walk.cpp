@@ -67,8 +67,13 @@ void count_parameters(const ops::Program& p, ProgramMemory& out) {
   for (std::size_t i = 0; i < p.parameters.size(); ++i) {
     const ops::Parameter& q = p.parameters[i];
     (q.expert ? out.expert_parameters : out.dense_parameters) += q.elements;
+    if (q.frozen) (q.expert ? out.expert_frozen : out.dense_frozen) += q.elements;
+    if (q.matrix && !q.embedding && !q.frozen) {
+      (q.expert ? out.expert_matrix : out.dense_matrix) += q.elements;
+    }
+    if (q.narrow) (q.expert ? out.expert_narrow : out.dense_narrow) += q.elements;
     // The output layer's is no cached one: its program makes it (layer/linear.h).
-    if (!q.matrix || q.embedding) continue;
+    if (!q.matrix || q.embedding || q.frozen) continue;
     const double shape = q.elements / q.copies;
     bool seen = false;
     for (std::size_t j = 0; j < i; ++j) {
@@ -90,11 +95,13 @@ void walk(const ops::Program& p, Bytes rounding, ProgramMemory& out) {
   count_parameters(p, out);
   Lifetimes life;
   double saved = 0;
+  double offloaded = 0;  // of them: there during forward and backward, but not between
   for (std::size_t i = 0; i < count; ++i) {
     const ops::Tensor& t = p.tensors[i];
     life.bytes[i] = round_up(t.bytes().value, rounding.value);
     life.alive[i] = false;
     if (t.saved) saved += life.bytes[i];
+    if (t.saved && t.offloaded) offloaded += life.bytes[i];
   }
 
   // Forward: the input is there; kept tensors and the output stay.
@@ -127,7 +134,7 @@ void walk(const ops::Program& p, Bytes rounding, ProgramMemory& out) {
   }
   const Peak backward = run(p.backward, live, life, [](ops::TensorId) { return false; });
 
-  out.saved = Bytes{saved};
+  out.saved = Bytes{saved - offloaded};
   out.forward_peak = Bytes{forward.bytes};
   out.forward_module = forward.module;
   out.backward_peak = Bytes{backward.bytes};

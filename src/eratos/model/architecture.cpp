@@ -2,6 +2,10 @@
 
 #include <variant>
 
+#include "eratos/layer/compressed_attention.h"
+#include "eratos/layer/delta_net.h"
+#include "eratos/layer/hyper_connection.h"
+#include "eratos/layer/mamba.h"
 #include "eratos/layer/norm.h"
 
 namespace eratos::model {
@@ -16,11 +20,13 @@ using layer::MoeSpec;
 double parameters_of(const AttentionSpec& a) {
   const double q = static_cast<double>(a.heads) * a.head_dim;
   const double kv = static_cast<double>(a.kv_heads) * a.head_dim;
-  double n = a.hidden * (q + 2 * kv) + q * a.hidden;
-  if (a.qkv_bias) n += q + 2 * kv;
+  const double projected = q * (a.output_gate ? 2 : 1) + kv * (a.shared_kv ? 1 : 2);
+  double n = a.hidden * projected + q * a.hidden;
+  if (a.qkv_bias) n += projected;
   if (a.out_bias) n += a.hidden;
-  if (a.qk_norm) n += 2.0 * a.head_dim;
-  if (a.qk_norm_full) n += q + kv;
+  if (a.qk_norm && a.qk_norm_weight) n += 2.0 * a.head_dim;
+  if (a.qk_norm_full && a.qk_norm_weight) n += q + kv;
+  if (a.sinks) n += a.heads;
   return n;
 }
 
@@ -51,27 +57,34 @@ struct Split {
 };
 
 Split parameters_of(const MoeSpec& m) {
-  const double expert = parameters_of(MlpSpec{m.hidden, m.ffn, m.gated, m.bias, m.activation});
+  const double width = m.latent > 0 ? m.latent : m.hidden;
+  const double expert = parameters_of(MlpSpec{width, m.ffn, m.gated, m.bias, m.activation});
   Split s;
   s.total = m.hidden * m.experts + expert * m.experts;
   if (m.router_bias) s.total += m.experts;
+  s.total += 2 * m.hidden * m.latent;
   if (m.shared_ffn > 0) {
     s.total += parameters_of(MlpSpec{m.hidden, m.shared_ffn, m.gated, m.bias, m.activation});
   }
   if (m.shared_gate) s.total += m.hidden;
+  // Three norms, the router's input scale, and one scale an expert.
+  if (m.own_norms) s.total += 4 * m.hidden + m.experts;
   s.idle = expert * (m.experts - m.top_k);
   return s;
 }
 
-Split parameters_of(const layer::BlockSpec& block) {
+Split parameters_of(const layer::BlockSpec& block, double hidden) {
   Split s;
-  double hidden = 0;
   if (const auto* a = std::get_if<AttentionSpec>(&block.mixer)) {
     s.total += parameters_of(*a);
-    hidden = a->hidden;
   } else if (const auto* mla = std::get_if<MlaSpec>(&block.mixer)) {
     s.total += parameters_of(*mla);
-    hidden = mla->hidden;
+  } else if (const auto* mamba = std::get_if<layer::MambaSpec>(&block.mixer)) {
+    s.total += layer::mamba_parameters(*mamba);
+  } else if (const auto* delta = std::get_if<layer::DeltaNetSpec>(&block.mixer)) {
+    s.total += layer::delta_net_parameters(*delta);
+  } else if (const auto* c = std::get_if<layer::CompressedAttentionSpec>(&block.mixer)) {
+    s.total += layer::compressed_attention_parameters(*c);
   }
   if (const auto* m = std::get_if<MlpSpec>(&block.feed_forward)) {
     s.total += parameters_of(*m);
@@ -80,7 +93,11 @@ Split parameters_of(const layer::BlockSpec& block) {
     s.total += e.total;
     s.idle += e.idle;
   }
-  s.total += (block.parallel ? 1 : 2) * layer::norm_parameters(block.norm, hidden);
+  const int halves = (layer::has_mixer(block) ? 1 : 0) + (layer::has_feed_forward(block) ? 1 : 0);
+  s.total += halves * layer::hyper_parameters(hidden, block.streams);
+  const int branches = block.parallel && !block.norm_per_branch ? 1 : halves;
+  const int norms = (block.pre_norm ? branches : 0) + (block.post_norm ? halves : 0);
+  s.total += norms * layer::norm_parameters(block.norm, hidden);
   return s;
 }
 
@@ -92,16 +109,19 @@ ParameterCount count_parameters(const Architecture& a, double vocab_padded, bool
   n.embedding = vocab * a.hidden * (a.tie_embeddings ? 1 : 2);
   n.total = n.embedding + layer::norm_parameters(a.norm, a.hidden);
   if (a.position == layer::Position::learned) n.total += a.max_positions * a.hidden;
+  if (a.head_bias) n.total += vocab;
   if (a.embedding_norm) n.total += layer::norm_parameters(a.norm, a.hidden);
+  n.total += layer::hyper_head_parameters(a.hidden, a.streams());
   double idle = 0;
   for (const std::uint8_t kind : a.pattern) {
-    const Split s = parameters_of(a.blocks[kind]);
+    const Split s = parameters_of(a.blocks[kind], a.hidden);
     n.total += s.total;
     idle += s.idle;
   }
   if (with_mtp && a.mtp_layers > 0 && !a.pattern.empty()) {
-    const Split s = parameters_of(a.blocks[a.pattern.back()]);
+    const Split s = parameters_of(a.mtp_block(), a.hidden);
     // Two input norms, the joining projection, the block, its final norm; embedding and head shared.
+    n.total += a.mtp_layers * layer::hyper_head_parameters(a.hidden, a.streams());
     n.total += a.mtp_layers * (s.total + 2 * a.hidden * a.hidden +
                                3 * layer::norm_parameters(a.norm, a.hidden));
     idle += a.mtp_layers * s.idle;

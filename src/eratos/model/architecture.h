@@ -21,14 +21,22 @@ struct Architecture {
   layer::Position position = layer::Position::rotary;
   double max_positions = 0;  // learned positions: rows of the table; 0: as long as the sequence
   bool embedding_norm = false;
+  bool embedding_scale = false;
+  double final_soft_cap = 0;
+  bool head_bias = false;
   layer::NormSpec norm;
   std::vector<layer::BlockSpec> blocks;    // distinct
   std::vector<std::uint8_t> pattern;       // pattern[layer] indexes `blocks`
   int mtp_layers = 0;                      // multi-token prediction modules
+  int mtp_kind = -1;                       // their layer, an index of `blocks`; -1: the last layer's
   double published_parameters = 0;         // 0 when not known
   std::string source;
 
   int layers() const { return static_cast<int>(pattern.size()); }
+  int streams() const { return blocks.empty() ? 1 : blocks.front().streams; }
+  const layer::BlockSpec& mtp_block() const {
+    return blocks[mtp_kind < 0 ? pattern.back() : static_cast<std::size_t>(mtp_kind)];
+  }
 };
 
 struct ParameterCount {

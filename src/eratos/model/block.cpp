@@ -3,7 +3,11 @@
 #include <variant>
 
 #include "eratos/layer/attention.h"
+#include "eratos/layer/compressed_attention.h"
+#include "eratos/layer/delta_net.h"
 #include "eratos/layer/embedding.h"
+#include "eratos/layer/hyper_connection.h"
+#include "eratos/layer/mamba.h"
 #include "eratos/layer/mla.h"
 #include "eratos/layer/mlp.h"
 #include "eratos/layer/moe.h"
@@ -24,8 +28,15 @@ using parallel::Axis;
 struct BlockState {
   layer::NormState mixer_norm;
   layer::NormState feed_forward_norm;
+  layer::NormState mixer_post_norm;
+  layer::NormState feed_forward_post_norm;
   layer::AttentionState attention;
   layer::MlaState mla;
+  layer::MambaState mamba;
+  layer::DeltaNetState delta_net;
+  layer::CompressedAttentionState compressed;
+  layer::HyperState mixer_streams;
+  layer::HyperState feed_forward_streams;
   layer::MlpState mlp;
   layer::MoeState moe;
   TensorId mask_mixer = ops::kNoTensor;
@@ -36,12 +47,30 @@ TensorId mixer_forward(const layer::BlockSpec& block, Builder& b, TensorId x, Bl
   if (const auto* a = std::get_if<layer::AttentionSpec>(&block.mixer)) {
     return layer::attention_forward(*a, b, x, s.attention);
   }
+  if (const auto* m = std::get_if<layer::MambaSpec>(&block.mixer)) {
+    return layer::mamba_forward(*m, b, x, s.mamba);
+  }
+  if (const auto* d = std::get_if<layer::DeltaNetSpec>(&block.mixer)) {
+    return layer::delta_net_forward(*d, b, x, s.delta_net);
+  }
+  if (const auto* c = std::get_if<layer::CompressedAttentionSpec>(&block.mixer)) {
+    return layer::compressed_attention_forward(*c, b, x, s.compressed);
+  }
   return layer::mla_forward(*std::get_if<layer::MlaSpec>(&block.mixer), b, x, s.mla);
 }
 
 TensorId mixer_backward(const layer::BlockSpec& block, Builder& b, const BlockState& s, TensorId dy) {
   if (const auto* a = std::get_if<layer::AttentionSpec>(&block.mixer)) {
     return layer::attention_backward(*a, b, s.attention, dy);
+  }
+  if (const auto* m = std::get_if<layer::MambaSpec>(&block.mixer)) {
+    return layer::mamba_backward(*m, b, s.mamba, dy);
+  }
+  if (const auto* d = std::get_if<layer::DeltaNetSpec>(&block.mixer)) {
+    return layer::delta_net_backward(*d, b, s.delta_net, dy);
+  }
+  if (const auto* c = std::get_if<layer::CompressedAttentionSpec>(&block.mixer)) {
+    return layer::compressed_attention_backward(*c, b, s.compressed, dy);
   }
   return layer::mla_backward(*std::get_if<layer::MlaSpec>(&block.mixer), b, s.mla, dy);
 }
@@ -89,40 +118,138 @@ TensorId sum_gradients(Builder& b, TensorId a, TensorId c, double hidden) {
   return d;
 }
 
+// What a branch reads of the stream, and what it adds to it.
+TensorId enter(const layer::BlockSpec& block, Builder& b, double hidden, TensorId stream,
+               layer::NormState& s) {
+  if (!block.pre_norm) return stream;
+  s = layer::norm_forward(block.norm, b, stream, b.context().shard_tokens(), hidden, Module::norm);
+  return s.output;
+}
+TensorId leave(const layer::BlockSpec& block, Builder& b, double hidden, TensorId branch,
+               layer::NormState& s) {
+  if (!block.post_norm) return branch;
+  s = layer::norm_forward(block.norm, b, branch, b.context().shard_tokens(), hidden, Module::norm);
+  return s.output;
+}
+TensorId enter_backward(const layer::BlockSpec& block, Builder& b, const layer::NormState& s,
+                        TensorId dy) {
+  return block.pre_norm ? layer::norm_backward(block.norm, b, s, dy, Module::norm) : dy;
+}
+TensorId leave_backward(const layer::BlockSpec& block, Builder& b, const layer::NormState& s,
+                        TensorId dy) {
+  return block.post_norm ? layer::norm_backward(block.norm, b, s, dy, Module::norm) : dy;
+}
+
+// One branch of the stream by itself: enter, work, leave, residual. A layer that lacks the branch
+// hands the stream on.
+TensorId mixer_branch(const layer::BlockSpec& block, Builder& b, double hidden, TensorId x,
+                      BlockState& s) {
+  if (!layer::has_mixer(block)) return x;
+  if (block.streams > 1) {
+    const TensorId read = layer::collapse_forward(b, hidden, block.streams, x, s.mixer_streams);
+    const TensorId input = enter(block, b, hidden, read, s.mixer_norm);
+    const TensorId mixed =
+        leave(block, b, hidden, mixer_forward(block, b, input, s), s.mixer_post_norm);
+    return layer::spread_forward(b, hidden, block.streams, mixed, s.mixer_streams);
+  }
+  const TensorId input = enter(block, b, hidden, x, s.mixer_norm);
+  const TensorId mixed = leave(block, b, hidden, mixer_forward(block, b, input, s), s.mixer_post_norm);
+  return add_residual(b, mixed, x, hidden, s.mask_mixer);
+}
+TensorId feed_forward_branch(const layer::BlockSpec& block, Builder& b, double hidden, TensorId x,
+                             BlockState& s) {
+  if (!layer::has_feed_forward(block)) return x;
+  if (block.streams > 1) {
+    const TensorId read = layer::collapse_forward(b, hidden, block.streams, x, s.feed_forward_streams);
+    const TensorId input = enter(block, b, hidden, read, s.feed_forward_norm);
+    const TensorId fed =
+        leave(block, b, hidden, feed_forward_forward(block, b, input, s), s.feed_forward_post_norm);
+    return layer::spread_forward(b, hidden, block.streams, fed, s.feed_forward_streams);
+  }
+  const TensorId input = enter(block, b, hidden, x, s.feed_forward_norm);
+  const TensorId fed =
+      leave(block, b, hidden, feed_forward_forward(block, b, input, s), s.feed_forward_post_norm);
+  return add_residual(b, fed, x, hidden, s.mask_feed_forward);
+}
+TensorId mixer_branch_backward(const layer::BlockSpec& block, Builder& b, double hidden, TensorId dy,
+                               const BlockState& s) {
+  if (!layer::has_mixer(block)) return dy;
+  if (block.streams > 1) {
+    const auto g = layer::spread_backward(b, hidden, block.streams, s.mixer_streams, dy);
+    const TensorId d = leave_backward(block, b, s.mixer_post_norm, g.branch);
+    const TensorId dx = enter_backward(block, b, s.mixer_norm, mixer_backward(block, b, s, d));
+    return layer::collapse_backward(b, hidden, block.streams, s.mixer_streams, g, dx);
+  }
+  const TensorId d = leave_backward(block, b, s.mixer_post_norm,
+                                    branch_gradient(b, dy, s.mask_mixer, hidden));
+  const TensorId dx = enter_backward(block, b, s.mixer_norm, mixer_backward(block, b, s, d));
+  return sum_gradients(b, dx, dy, hidden);
+}
+TensorId feed_forward_branch_backward(const layer::BlockSpec& block, Builder& b, double hidden,
+                                      TensorId dy, const BlockState& s) {
+  if (!layer::has_feed_forward(block)) return dy;
+  if (block.streams > 1) {
+    const auto g = layer::spread_backward(b, hidden, block.streams, s.feed_forward_streams, dy);
+    const TensorId d = leave_backward(block, b, s.feed_forward_post_norm, g.branch);
+    const TensorId dx =
+        enter_backward(block, b, s.feed_forward_norm, feed_forward_backward(block, b, s, d));
+    return layer::collapse_backward(b, hidden, block.streams, s.feed_forward_streams, g, dx);
+  }
+  const TensorId d = leave_backward(block, b, s.feed_forward_post_norm,
+                                    branch_gradient(b, dy, s.mask_feed_forward, hidden));
+  const TensorId dx =
+      enter_backward(block, b, s.feed_forward_norm, feed_forward_backward(block, b, s, d));
+  return sum_gradients(b, dx, dy, hidden);
+}
+
 TensorId block_forward(const layer::BlockSpec& block, Builder& b, double hidden, TensorId x,
                        BlockState& s) {
-  const double tokens = b.context().shard_tokens();
-  s.mixer_norm = layer::norm_forward(block.norm, b, x, tokens, hidden, Module::norm);
-  const TensorId mixed = mixer_forward(block, b, s.mixer_norm.output, s);
-  if (block.parallel) {
-    const TensorId fed = feed_forward_forward(block, b, s.mixer_norm.output, s);
-    const TensorId both = add_residual(b, mixed, fed, hidden, s.mask_mixer);
-    return add_residual(b, both, x, hidden, s.mask_feed_forward);
+  if (!block.parallel) {
+    return feed_forward_branch(block, b, hidden, mixer_branch(block, b, hidden, x, s), s);
   }
-  const TensorId middle = add_residual(b, mixed, x, hidden, s.mask_mixer);
-  s.feed_forward_norm = layer::norm_forward(block.norm, b, middle, tokens, hidden, Module::norm);
-  const TensorId fed = feed_forward_forward(block, b, s.feed_forward_norm.output, s);
-  return add_residual(b, fed, middle, hidden, s.mask_feed_forward);
+  const TensorId mixer_input = enter(block, b, hidden, x, s.mixer_norm);
+  const TensorId mixed =
+      leave(block, b, hidden, mixer_forward(block, b, mixer_input, s), s.mixer_post_norm);
+  const TensorId input =
+      block.norm_per_branch ? enter(block, b, hidden, x, s.feed_forward_norm) : mixer_input;
+  const TensorId fed =
+      leave(block, b, hidden, feed_forward_forward(block, b, input, s), s.feed_forward_post_norm);
+  const TensorId both = add_residual(b, mixed, fed, hidden, s.mask_mixer);
+  return add_residual(b, both, x, hidden, s.mask_feed_forward);
 }
 
 TensorId block_backward(const layer::BlockSpec& block, Builder& b, double hidden, TensorId dy,
                         const BlockState& s) {
-  const TensorId d_fed = branch_gradient(b, dy, s.mask_feed_forward, hidden);
-  if (block.parallel) {
-    const TensorId d_a = feed_forward_backward(block, b, s, d_fed);
-    const TensorId d_b = mixer_backward(block, b, s, branch_gradient(b, d_fed, s.mask_mixer, hidden));
-    const TensorId d_norm = sum_gradients(b, d_a, d_b, hidden);
-    const TensorId dx = layer::norm_backward(block.norm, b, s.mixer_norm, d_norm, Module::norm);
-    return sum_gradients(b, dx, dy, hidden);
+  if (!block.parallel) {
+    return mixer_branch_backward(block, b, hidden,
+                                 feed_forward_branch_backward(block, b, hidden, dy, s), s);
   }
-  const TensorId d_normed = feed_forward_backward(block, b, s, d_fed);
-  const TensorId d_middle_branch =
-      layer::norm_backward(block.norm, b, s.feed_forward_norm, d_normed, Module::norm);
-  const TensorId d_middle = sum_gradients(b, d_middle_branch, dy, hidden);
-  const TensorId d_mixed =
-      mixer_backward(block, b, s, branch_gradient(b, d_middle, s.mask_mixer, hidden));
-  const TensorId dx = layer::norm_backward(block.norm, b, s.mixer_norm, d_mixed, Module::norm);
-  return sum_gradients(b, dx, d_middle, hidden);
+  const TensorId d_added = branch_gradient(b, dy, s.mask_feed_forward, hidden);
+  const TensorId d_fed = leave_backward(block, b, s.feed_forward_post_norm, d_added);
+  TensorId d_input = feed_forward_backward(block, b, s, d_fed);
+  const TensorId d_mixed = leave_backward(block, b, s.mixer_post_norm,
+                                          branch_gradient(b, d_added, s.mask_mixer, hidden));
+  if (block.norm_per_branch) d_input = enter_backward(block, b, s.feed_forward_norm, d_input);
+  TensorId d_both = mixer_backward(block, b, s, d_mixed);
+  if (block.norm_per_branch) d_both = enter_backward(block, b, s.mixer_norm, d_both);
+  d_both = sum_gradients(b, d_input, d_both, hidden);
+  if (!block.norm_per_branch) d_both = enter_backward(block, b, s.mixer_norm, d_both);
+  return sum_gradients(b, d_both, dy, hidden);
+}
+
+// One row as every stream, and the sum of the streams.
+TensorId repeat_stream(Builder& b, double hidden, int streams, TensorId x) {
+  if (streams == 1) return x;
+  const TensorId y =
+      b.tensor("streams", b.context().shard_tokens() * streams * hidden, Module::residual);
+  b.elementwise(Pass::forward, Module::residual, ElementwiseClass::streaming, {x}, {y});
+  return y;
+}
+TensorId add_streams(Builder& b, Pass pass, double hidden, int streams, TensorId x) {
+  if (streams == 1) return x;
+  const TensorId y = b.tensor("stream_sum", b.context().shard_tokens() * hidden, Module::residual);
+  b.elementwise(pass, Module::residual, ElementwiseClass::streaming, {x}, {y});
+  return y;
 }
 
 TensorId incoming(Builder& b, double hidden) {
@@ -135,14 +262,31 @@ TensorId incoming_gradient(Builder& b, double hidden) {
 
 }  // namespace
 
+const char* kind_of(const layer::BlockSpec& block) {
+  const bool moe = std::holds_alternative<layer::MoeSpec>(block.feed_forward);
+  const bool alone = !layer::has_feed_forward(block);
+  if (!layer::has_mixer(block)) return moe ? "moe alone" : "mlp alone";
+  if (std::holds_alternative<layer::MambaSpec>(block.mixer)) {
+    return alone ? "mamba alone" : moe ? "mamba moe layer" : "mamba layer";
+  }
+  if (std::holds_alternative<layer::DeltaNetSpec>(block.mixer)) {
+    return alone ? "delta-net alone" : moe ? "delta-net moe layer" : "delta-net layer";
+  }
+  if (std::holds_alternative<layer::CompressedAttentionSpec>(block.mixer) && moe) {
+    return "compressed-attention moe layer";
+  }
+  return alone ? "attention alone" : moe ? "moe layer" : "dense layer";
+}
+
 void lower_block(const layer::BlockSpec& block, const layer::LayerContext& context, double hidden,
                  ops::Program& out) {
-  out.name = std::holds_alternative<layer::MoeSpec>(block.feed_forward) ? "moe layer" : "dense layer";
+  out.name = kind_of(block);
   Builder b(out, context);
   BlockState s;
-  out.input = incoming(b, hidden);
+  const double wide = block.streams * hidden;
+  out.input = incoming(b, wide);
   out.output = block_forward(block, b, hidden, out.input, s);
-  block_backward(block, b, hidden, incoming_gradient(b, hidden), s);
+  block_backward(block, b, hidden, incoming_gradient(b, wide), s);
 }
 
 void lower_embedding(const layer::EmbeddingSpec& spec, const layer::LayerContext& context,
@@ -150,8 +294,9 @@ void lower_embedding(const layer::EmbeddingSpec& spec, const layer::LayerContext
   out.name = "embedding";
   Builder b(out, context);
   layer::EmbeddingState s;
-  out.output = layer::embedding_forward(spec, b, s);
-  layer::embedding_backward(spec, b, s, incoming_gradient(b, spec.hidden));
+  out.output = repeat_stream(b, spec.hidden, spec.streams, layer::embedding_forward(spec, b, s));
+  const TensorId dy = incoming_gradient(b, spec.streams * spec.hidden);
+  layer::embedding_backward(spec, b, s, add_streams(b, Pass::dgrad, spec.hidden, spec.streams, dy));
 }
 
 void lower_output(const layer::OutputSpec& spec, const layer::LayerContext& context, bool own_weight,
@@ -159,9 +304,13 @@ void lower_output(const layer::OutputSpec& spec, const layer::LayerContext& cont
   out.name = "output";
   Builder b(out, context);
   layer::OutputState s;
-  out.input = incoming(b, spec.hidden);
-  layer::output_forward(spec, b, out.input, s, own_weight);
-  layer::output_backward(spec, b, s);
+  out.input = incoming(b, spec.streams * spec.hidden);
+  layer::HyperState mixed;
+  TensorId x = out.input;
+  if (spec.streams > 1) x = layer::hyper_head_forward(b, spec.hidden, spec.streams, x, mixed);
+  layer::output_forward(spec, b, x, s, own_weight);
+  const TensorId dx = layer::output_backward(spec, b, s);
+  if (spec.streams > 1) layer::hyper_head_backward(b, spec.hidden, spec.streams, mixed, dx);
 }
 
 void lower_mtp(const layer::BlockSpec& block, const layer::OutputSpec& head,
@@ -169,10 +318,12 @@ void lower_mtp(const layer::BlockSpec& block, const layer::OutputSpec& head,
   out.name = "mtp";
   Builder b(out, context);
   const double tokens = context.shard_tokens();
-  out.input = incoming(b, hidden);
+  out.input = incoming(b, block.streams * hidden);
+  // Assumes: a prediction module joins the sum of the residual streams with the embedding.
+  const TensorId trunk = add_streams(b, Pass::forward, hidden, block.streams, out.input);
   const TensorId embedded = b.tensor("mtp_embedding", tokens * hidden, Module::mtp);
-  b.elementwise(Pass::forward, Module::mtp, ElementwiseClass::permute, {out.input}, {embedded});
-  const layer::NormState norm_h = layer::norm_forward(block.norm, b, out.input, tokens, hidden, Module::mtp);
+  b.elementwise(Pass::forward, Module::mtp, ElementwiseClass::permute, {trunk}, {embedded});
+  const layer::NormState norm_h = layer::norm_forward(block.norm, b, trunk, tokens, hidden, Module::mtp);
   const layer::NormState norm_e = layer::norm_forward(block.norm, b, embedded, tokens, hidden, Module::mtp);
   const TensorId joined = b.tensor("mtp_joined", 2 * tokens * hidden, Module::mtp);
   b.elementwise(Pass::forward, Module::mtp, ElementwiseClass::streaming,
@@ -194,12 +345,16 @@ void lower_mtp(const layer::BlockSpec& block, const layer::OutputSpec& head,
     x = rows;
   }
   BlockState s;
-  const TensorId y = block_forward(block, b, hidden, x, s);
+  const int n = block.streams;
+  const TensorId y = block_forward(block, b, hidden, repeat_stream(b, hidden, n, x), s);
   layer::OutputState o;
-  layer::output_forward(head, b, y, o, false);
+  layer::HyperState mixed;
+  const TensorId read = n > 1 ? layer::hyper_head_forward(b, hidden, n, y, mixed) : y;
+  layer::output_forward(head, b, read, o, false);
   out.output = y;
-  const TensorId dy = layer::output_backward(head, b, o);
-  TensorId dx = block_backward(block, b, hidden, dy, s);
+  TensorId dx = layer::output_backward(head, b, o);
+  if (n > 1) dx = layer::hyper_head_backward(b, hidden, n, mixed, dx);
+  dx = add_streams(b, Pass::dgrad, hidden, n, block_backward(block, b, hidden, dx, s));
   if (context.sequence_parallel) {
     const TensorId rows = b.tensor("mtp_gradient_gathered", whole, Module::mtp);
     b.collective(Pass::dgrad, Module::mtp, CollectiveKind::all_gather, Axis::tp, whole,

@@ -1,8 +1,9 @@
 // One transformer layer as a program, and the programs that stand before, behind and beside it.
 //
 // Order, forward: norm, mixer, residual add, norm, feed-forward, residual add; a parallel block
-// feeds one norm's output to both branches. Backward is the exact reverse, with the residual
-// stream's gradient added where a branch leaves it.
+// feeds one norm's output (or a norm for each) to both branches. A norm may also stand behind a
+// branch, before it is added, beside the one before it (Gemma 2) or instead of it (OLMo 2).
+// Backward is the exact reverse, with the residual stream's gradient added where a branch leaves it.
 #pragma once
 
 #include "eratos/layer/context.h"
@@ -10,6 +11,9 @@
 #include "eratos/ops/ops.h"
 
 namespace eratos::model {
+
+// "dense layer", "moe layer", "mamba alone" (a layer of hybrid stacks that is a mixer and no more), ...
+const char* kind_of(const layer::BlockSpec& block);
 
 void lower_block(const layer::BlockSpec& block, const layer::LayerContext& context,
                  double hidden, ops::Program& out);

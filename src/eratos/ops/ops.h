@@ -36,10 +36,16 @@ enum class Module : std::uint8_t {
   rotary,
   core_attention, // softmax(QK^T)V (Megatron recompute module core_attn)
   attention_out,  // output projection (linear_proj)
+  mixer_in,       // projections into a state-space or linear-attention mixer
+  mixer_gate,     // the narrow half of its low-rank gates, held whole (Kimi Delta Attention)
+  convolution,    // its short causal convolution
+  scan,           // its recurrence, chunk by chunk (with gates and the gated norm)
+  mixer_out,      // its output projection
   mlp_in,         // linear_fc1
   activation,     // dense MLP's non-linearity
   mlp_out,        // linear_fc2
   router,
+  latent,         // projections into and out of the experts' latent width
   dispatch,       // permute and send to experts
   expert_in,
   expert_activation,  // Megatron recompute module moe_act
@@ -50,7 +56,9 @@ enum class Module : std::uint8_t {
   output_layer,
   loss,
   mtp,
+  adapter,        // LoRA's two small products beside a frozen linear
   quantize,
+  offload,        // activations copied to the host and back
   gradient_reduce,
   parameter_gather,
   gradient_norm,
@@ -62,7 +70,7 @@ std::string_view name_of(Module m);
 enum class Pass : std::uint8_t { forward, recompute, dgrad, wgrad, step };
 std::string_view name_of(Pass p);
 
-enum class Stream : std::uint8_t { compute, tp, cp, ep, dp, pp };
+enum class Stream : std::uint8_t { compute, tp, cp, ep, dp, pp, host };
 
 using TensorId = std::uint16_t;
 inline constexpr TensorId kNoTensor = 0xffff;
@@ -75,8 +83,10 @@ struct Tensor {
   Module module = Module::residual;
   bool saved = false;       // held from its forward op to its last backward op
   bool gemm_input = false;  // read by a matrix product: fp8 recipes keep it in 8 bits
+  double scale_bytes = 0;   // of block scales, an element
+  bool offloaded = false;   // saved on the host: not here between forward and backward
 
-  Bytes bytes() const { return bytes_of(elements, dtype); }
+  Bytes bytes() const { return Bytes{elements * (bytes_per_element(dtype) + scale_bytes)}; }
 };
 
 // C[m,n] = A[m,k] B[k,n], `groups` times; m counts the rows of all groups together.
@@ -87,9 +97,21 @@ struct Gemm {
   double groups = 1;
   DType dtype = DType::bf16;
   bool accumulate_fp32 = false;  // adds into an fp32 buffer (fused weight-gradient accumulation)
+  bool experts = false;          // a group is an expert: some stacks launch them one by one
 
   Flops flops() const { return Flops{2.0 * m * n * k}; }
 };
+
+// Keys that a query sees on average, of `seq_kv` positions before masking. Causal: half of them (the
+// convention of every count of FLOPs). Causal with a window of w keys, itself included: the first w
+// queries see 1..w, the rest w: w - w(w-1)/(2s), never more than without a window.
+// Worked example: s 4096, w 128: 126.0 of 2048 keys.
+constexpr double visible_keys(double seq_kv, bool causal, double window) {
+  const double all = seq_kv * (causal ? 0.5 : 1.0);
+  if (window <= 0 || window >= seq_kv) return all;
+  const double seen = window - window * (window - 1) / (2 * seq_kv);
+  return seen < all ? seen : all;
+}
 
 // softmax(Q K^T) V of `batch` sequences, seen by one rank.
 struct Attention {
@@ -103,11 +125,15 @@ struct Attention {
   bool causal = true;
   bool backward = false;
   DType dtype = DType::bf16;
+  double window = 0;   // keys a query sees at most, itself included; 0: no window
+  bool sinks = false;  // one learned logit a head beside the keys
 
-  // Forward 2*b*heads*sq*skv*(d + dv), half of it when causal; backward 2.5 times (five products
+  double keys() const { return visible_keys(seq_kv, causal, window); }
+
+  // Forward 2*b*heads*sq*keys*(d + dv) over the keys a query sees; backward 2.5 times (five products
   // against two). Source: arXiv 2307.08691 (FlashAttention-2), section 4.1.
   Flops flops() const {
-    const double pairs = batch * heads * seq_q * seq_kv * (causal ? 0.5 : 1.0);
+    const double pairs = batch * heads * seq_q * keys();
     const double forward = 2.0 * pairs * (head_dim + v_head_dim);
     return Flops{backward ? 2.5 * forward : forward};
   }
@@ -149,7 +175,14 @@ struct Collective {
   double overlappable = 0;
 };
 
-using Work = std::variant<Gemm, Attention, Elementwise, Collective>;
+// Bytes over the link to the host, and parameters that the host's processors update meanwhile.
+struct HostCopy {
+  Bytes bytes;
+  double overlappable = 0;  // share of its time that may run beside compute of the same pass
+  double updated = 0;       // parameters
+};
+
+using Work = std::variant<Gemm, Attention, Elementwise, Collective, HostCopy>;
 
 struct Op {
   Work work;
@@ -174,6 +207,8 @@ struct Parameter {
   bool embedding = false;   // input embedding or output layer
   double copies = 1;        // equal matrices counted in `elements` (local experts)
   bool replicated = false;  // held whole by every tensor-parallel rank, not cut over them
+  bool narrow = false;      // its products run in 8 or 4 bits: held in that format as well
+  bool frozen = false;      // not trained: no gradient, no optimizer state
 };
 
 // One distinct block: a transformer layer of one kind, the embedding, the head, ...

@@ -16,7 +16,8 @@ struct StageItem {
 };
 
 struct StageProgram {
-  InplaceVector<StageItem, 48> items;
+  // A hybrid stack changes its kind of layer with nearly every one of them.
+  InplaceVector<StageItem, 160> items;
   Bytes send;  // activations one micro-batch sends to the next stage (and gradients back)
 };
 

@@ -32,7 +32,9 @@ struct ParallelSpec {
   CpKind cp_kind = CpKind::p2p;
   bool sequence_parallel = false;
   Sharding sharding = Sharding::none;
-  int hsdp_group = 0;  // ranks that share one full copy; only with Sharding::hsdp
+  // hsdp: ranks that share one full copy; zero3: ranks that share a secondary copy of the parameters
+  // for backward (ZeRO++), 0 for none.
+  int hsdp_group = 0;
   // Innermost first. ep is placed where its letter stands among the dense axes.
   std::array<Axis, 5> order{Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};
 

@@ -58,6 +58,7 @@ void sum_into(ChunkTime& to, const ChunkTime& from) {
   to.sum.cp += from.sum.cp;
   to.sum.ep += from.sum.ep;
   to.sum.dp += from.sum.dp;
+  to.sum.copies += from.sum.copies;
   to.sum.flops += from.sum.flops;
   for (std::size_t i = 0; i < kModules; ++i) to.sum.module[i] += from.sum.module[i];
   to.duration += from.duration;
@@ -139,6 +140,7 @@ double answer_time(const job::CheckedJob& job, const Pricing& pricing, Workspace
   out.exposed.pp = to_seconds(w.timing.ranks[static_cast<std::size_t>(rank)].transfer);
   out.exposed.dp = Seconds{m * (r.forward.sum.dp + r.backward.sum.dp) +
                            steps[static_cast<std::size_t>(rank)].dp_exposed};
+  out.exposed.host = Seconds{m * (r.forward.sum.copies + r.backward.sum.copies)};
   out.optimizer = Seconds{optimizer};
   out.bubble = out.step - out.compute - out.launch - out.exposed.total() - out.optimizer;
   // Rounding to picoseconds can leave a hair below zero where there is no bubble.
@@ -164,8 +166,12 @@ void answer_throughput(const job::CheckedJob& job, double flops_per_micro_batch,
   out.tokens_per_s = tokens / step.value;
   out.tokens_per_s_per_gpu = out.tokens_per_s / gpus;
   out.samples_per_s = spec.batch.global / step.value;
-  const double per_token = model_flops_per_token(spec.model, spec.batch.sequence,
-                                                 FlopConvention::causal, job.padded_vocab);
+  const int seen = spec.batch.packed_length > 0 ? spec.batch.packed_length : spec.batch.sequence;
+  // Frozen weights have no gradient: two products of three.
+  // Assumes: attention's own products, which keep theirs, are counted so as well.
+  const double per_token = model_flops_per_token(spec.model, seen, FlopConvention::causal,
+                                                 job.padded_vocab) *
+                           (spec.lora.on() ? 2.0 / 3.0 : 1.0);
   out.model_flops_per_gpu = Flops{per_token * tokens / gpus} / step;
   out.hardware_flops_per_gpu =
       Flops{flops_per_micro_batch * job.micro_batches / job.parallel.pp} / step;

@@ -48,7 +48,8 @@ struct MemoryAnswer {
 
 struct ExposedTime {
   Seconds tp, cp, ep, pp, dp;
-  Seconds total() const { return tp + cp + ep + pp + dp; }
+  Seconds host;  // activations copied to the host and back
+  Seconds total() const { return tp + cp + ep + pp + dp + host; }
 };
 
 struct TimeAnswer {

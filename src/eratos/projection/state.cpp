@@ -1,6 +1,7 @@
 #include "eratos/projection/state.h"
 
 #include "eratos/base/check.h"
+#include "eratos/job/optimizer.h"
 #include "eratos/lower/step.h"
 
 namespace eratos::projection {
@@ -19,13 +20,36 @@ memory::StateBytes bytes_for(const job::CheckedJob& job, double shards) {
   const bool fp32_parameters = narrow && rules.stores_fp32_parameters;
   memory::StateBytes b;
   b.parameter = fp32_parameters ? 4.0 : bytes_per_element(activation);
-  b.gradient = bytes_per_element(spec.optimizer.main_gradient) +
+  b.gradient = bytes_per_element(job::held_gradient(spec)) +
                (rules.keeps_narrow_gradient && narrow ? bytes_per_element(activation) : 0.0);
-  b.optimizer = bytes_per_element(spec.optimizer.exp_avg) + bytes_per_element(spec.optimizer.exp_avg_sq);
-  if (narrow && rules.master_weights && !fp32_parameters) {
-    b.optimizer += bytes_per_element(spec.optimizer.main_parameter);
+  const DType stored = fp32_parameters ? DType::fp32 : activation;
+  const auto held = [&](bool matrix) {
+    return job::optimizer_bytes(spec.optimizer, stored, matrix, rules.master_weights).held() *
+           (1.0 - spec.offload.optimizer);
+  };
+  b.optimizer = held(false);
+  b.optimizer_matrix = held(true) - b.optimizer;
+  if (job::is_narrow(spec.precision)) {
+    // Both copies of a weight live on, along rows and along columns: beside the 16-bit parameter, from
+    // one step to the next, or in its place. ZeRO-3 keeps no copy of what it gathers.
+    // Source: NVIDIA/TransformerEngine pytorch/module/base.py, get_weight_workspace (cached between
+    // micro-batches); Megatron-LM fp8_param_gather.
+    // Assumes: products that read either layout of one copy (8 bits, tensor scales, Blackwell) hold
+    // two all the same.
+    const double copies = 2.0 * (bytes_per_element(job::gemm_dtype(spec.precision)) +
+                                 job::cast_rule(spec.precision).scale_bytes);
+    if (spec.narrow.parameter_gather) {
+      b.narrow = copies - b.parameter;
+    } else if (!whole) {
+      b.narrow = copies;
+    }
   }
   b.parameter_shards = whole ? shards : 1;
+  if (sharding == Sharding::zero3 && job.parallel.hsdp_group > 0) {
+    // ZeRO++ holds a 16-bit secondary copy, cut over the group alone.
+    const double secondary = bytes_per_element(activation) / job.parallel.hsdp_group;
+    b.parameter_shards = b.parameter / (b.parameter / shards + secondary);
+  }
   b.gradient_shards = whole || sharding == Sharding::zero2 ? shards : 1;
   b.optimizer_shards = sharding == Sharding::none ? 1 : shards;
   return b;

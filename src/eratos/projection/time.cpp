@@ -10,7 +10,7 @@ namespace eratos::projection {
 
 namespace {
 
-constexpr std::size_t kStreams = 6;
+constexpr std::size_t kStreams = 7;
 
 std::size_t index_of(ops::Module m) { return static_cast<std::size_t>(m); }
 
@@ -26,6 +26,11 @@ void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, PassTim
       communication[s] += t;
       overlappable[s] += t * c->overlappable;
       owner[s] = op.module;
+    } else if (const auto* h = std::get_if<ops::HostCopy>(&op.work)) {
+      const auto s = static_cast<std::size_t>(ops::Stream::host);
+      communication[s] += t;
+      overlappable[s] += t * h->overlappable;
+      owner[s] = op.module;
     } else {
       out.compute += t;
       out.kernels += op.kernels;
@@ -36,7 +41,7 @@ void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, PassTim
   const double kappa = pricing.job->spec->framework.overlap.contention;
   double room = out.compute;
   double slowed = 0;
-  double* exposed[] = {nullptr, &out.tp, &out.cp, &out.ep, &out.dp, nullptr};
+  double* exposed[] = {nullptr, &out.tp, &out.cp, &out.ep, &out.dp, nullptr, &out.copies};
   for (std::size_t s = 0; s < kStreams; ++s) {
     if (communication[s] <= 0 || exposed[s] == nullptr) continue;
     // A weighted mean of shares: at most 1, rounding aside.
@@ -56,6 +61,7 @@ void add(PassTime& to, const PassTime& from, double times) {
   to.cp += from.cp * times;
   to.ep += from.ep * times;
   to.dp += from.dp * times;
+  to.copies += from.copies * times;
   to.kernels += from.kernels * times;
   to.flops += from.flops * times;
   for (std::size_t i = 0; i < kModules; ++i) to.module[i] += from.module[i] * times;
@@ -83,6 +89,25 @@ Pricing make_pricing(const job::CheckedJob& job, const calibration::Calibration&
   return p;
 }
 
+namespace {
+
+// Of the link's nominal rate. Source: 55.4 of 63 GB/s over PCIe 5, 359 to 377 of 450 GB/s over
+// NVLink-C2C (stas00/ml-engineering@744d01e compute/accelerator).
+constexpr double kHostLinkShare = 0.85;
+// A node's processors update 1e9 parameters by Adam in 0.22 to 0.26 s.
+// Source: arXiv 2101.06840 (ZeRO-Offload), CPU-Adam's latency table.
+// Assumes: every node's host does as well, and its ranks share it evenly.
+constexpr double kHostUpdatesPerSecond = 4e9;
+
+double host_seconds(const ops::HostCopy& copy, const Pricing& pricing) {
+  const hardware::ClusterSpec& cluster = pricing.job->spec->cluster;
+  const double link = cluster.accelerator.host_link.value * kHostLinkShare;
+  const double moved = link > 0 ? copy.bytes.value / link : 0.0;
+  return moved + copy.updated * cluster.gpus_per_node / kHostUpdatesPerSecond;
+}
+
+}  // namespace
+
 double price(const ops::Op& op, const Pricing& pricing) {
   if (const auto* g = std::get_if<ops::Gemm>(&op.work)) {
     return kernel::time_of(*g, pricing.kernels).value;
@@ -93,6 +118,7 @@ double price(const ops::Op& op, const Pricing& pricing) {
   if (const auto* e = std::get_if<ops::Elementwise>(&op.work)) {
     return op.kernels == 0 ? 0.0 : kernel::time_of(*e, pricing.kernels).value;
   }
+  if (const auto* h = std::get_if<ops::HostCopy>(&op.work)) return host_seconds(*h, pricing);
   const auto& c = *std::get_if<ops::Collective>(&op.work);
   return collective::time_of(c.kind, c.bytes, pricing.placements[static_cast<std::size_t>(c.axis)],
                              pricing.links)

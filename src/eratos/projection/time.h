@@ -28,11 +28,12 @@ struct PassTime {
   double cp = 0;
   double ep = 0;
   double dp = 0;
+  double copies = 0;   // exposed, over the host's link
   double kernels = 0;  // launches
   double flops = 0;    // matrix FLOPs, recomputed ones included
   std::array<double, kModules> module{};
 
-  double device() const { return compute + tp + cp + ep + dp; }
+  double device() const { return compute + tp + cp + ep + dp + copies; }
 };
 
 struct ProgramTime {

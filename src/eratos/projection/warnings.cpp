@@ -54,8 +54,9 @@ void approximations(const job::CheckedJob& job, std::vector<Warning>& out) {
   if (spec.graph_share > 0 && spec.graph_share < 1) {
     out.push_back({"graphs-partial", "launches inside graphs are taken as a fixed share of all"});
   }
-  if (spec.optimizer.kind != "adam") {
-    out.push_back({"optimizer-as-adam", "optimizer " + spec.optimizer.kind + " is costed as Adam"});
+  if (spec.offload.optimizer > 0) {
+    out.push_back({"host-update-assumed",
+                   "the host's update rate is that of one published machine, not of yours"});
   }
   const schedule::Shape shape = shape_of(job);
   if (shape.chunks > 1 && shape.micro_batches % shape.pp != 0) {

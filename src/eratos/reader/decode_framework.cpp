@@ -84,6 +84,8 @@ void for_each_field(Profile& p, See&& see) {
   see("kernel", "memory_bound", p.kernel.memory_bound);
   see("kernel", "collective", p.kernel.collective);
   see("kernel", "network_decay", p.kernel.network_decay);
+  see("kernel", "attention_sinks", p.kernel.attention_sinks);
+  see("kernel", "per_group_s", p.kernel.per_group);
 
   see("", "vocab_divisible_by", p.vocab_divisible_by);
   see("", "attention_kernel", p.attention_kernel);

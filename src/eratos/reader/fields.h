@@ -11,6 +11,7 @@
 //                                   // mean `parallel.pp`?
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
@@ -86,6 +87,10 @@ class Fields {
 
   // Names a key as known without reading it.
   void skip(std::string_view key) { known_.emplace_back(key); }
+
+  bool is_known(std::string_view key) const {
+    return std::find(known_.begin(), known_.end(), key) != known_.end();
+  }
 
   void fail(std::string_view key, std::string message, std::string cure = {});
 

@@ -55,6 +55,17 @@ inline constexpr Name<parallel::Axis> kOrderAxes[] = {
 };
 inline constexpr Name<bool> kReduceFormats[] = {{"fp32", false}, {"bf16", true}};
 
+// Linears that LoRA stands beside where nothing is said: all four of a dense layer.
+// Source: NVIDIA-NeMo/Megatron-Bridge peft/lora.py (target_modules).
+inline job::ModuleSet default_lora_targets() {
+  job::ModuleSet out;
+  for (const ops::Module m : {ops::Module::qkv, ops::Module::attention_out, ops::Module::mlp_in,
+                              ops::Module::mlp_out}) {
+    out.set(static_cast<std::size_t>(m));
+  }
+  return out;
+}
+
 // The spelling of `value`, as a string node.
 template <class E, std::size_t N>
 text::Node spelled(E value, const Name<E> (&names)[N]) {

@@ -94,21 +94,36 @@ Node parallel_node(const JobSpec& job) {
   return out;
 }
 
+Node module_list(const job::ModuleSet& modules) {
+  Node out = Node::sequence();
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    if (modules.test(i)) {
+      out.append(Node::string(std::string(ops::name_of(static_cast<ops::Module>(i)))));
+    }
+  }
+  return out;
+}
+
+Node lora_node(const job::LoraSpec& spec) {
+  if (!spec.on()) return Node::null();
+  Node out = Node::mapping();
+  out.set("rank", Node::integer(spec.rank));
+  out.set("alpha", Node::number(spec.alpha));
+  out.set("dropout", Node::number(spec.dropout));
+  out.set("modules", module_list(spec.targets));
+  return out;
+}
+
 Node recompute_node(const job::RecomputeSpec& spec) {
   Node out = Node::mapping();
   out.set("granularity", spelled(spec.granularity, kGranularities));
   out.set("method", spelled(spec.method, kMethods));
   out.set("layers", Node::integer(spec.layers));
-  Node modules = Node::sequence();
-  for (std::size_t i = 0; i < spec.modules.size(); ++i) {
-    if (spec.modules.test(i)) {
-      modules.append(Node::string(std::string(ops::name_of(static_cast<ops::Module>(i)))));
-    }
-  }
-  out.set("modules", std::move(modules));
+  out.set("modules", module_list(spec.modules));
   Node ids = Node::sequence();
   for (const int id : spec.layer_ids) ids.append(Node::integer(id));
   out.set("layer_ids", std::move(ids));
+  out.set("policy", spec.policy.empty() ? Node::null() : Node::string(spec.policy));
   return out;
 }
 
@@ -132,11 +147,15 @@ Node job_to_node(const JobSpec& job, Expand expand) {
                        .with("micro", Node::integer(job.batch.micro))
                        .with("global", Node::integer(job.batch.global))
                        .with("sequence", Node::integer(job.batch.sequence))
+                       .with("packed_length", count_or_null(job.batch.packed_length))
                        .node);
   out.set("precision",
           Group()
               .with("recipe", spelled(job.precision, kRecipes))
               .with("gradient_reduce", spelled(job.gradient_reduce_bf16, kReduceFormats))
+              .with("bf16_first_layers", Node::integer(job.narrow.bf16_first_layers))
+              .with("bf16_last_layers", Node::integer(job.narrow.bf16_last_layers))
+              .with("parameter_gather", Node::boolean(job.narrow.parameter_gather))
               .node);
   out.set("sharding", Group()
                           .with("stage", spelled(job.parallel.sharding, kShardings))
@@ -167,6 +186,7 @@ Node job_to_node(const JobSpec& job, Expand expand) {
                      .with("capacity_factor", job.routing.capacity_factor == 0
                                                   ? Node::null()
                                                   : Node::number(job.routing.capacity_factor))
+                     .with("pad_to_capacity", Node::boolean(job.routing.pad_to_capacity))
                      .with("routing", Node::string("balanced"))
                      .node);
   out.set("attention",
@@ -178,7 +198,12 @@ Node job_to_node(const JobSpec& job, Expand expand) {
                          .node);
   out.set("mtp", Group().with("train", Node::boolean(job.mtp)).node);
   out.set("graphs", Group().with("share", Node::number(job.graph_share)).node);
-  out.set("lora", Node::null());
+  out.set("offload", Group()
+                         .with("optimizer", Node::number(job.offload.optimizer))
+                         .with("activations", module_list(job.offload.activations))
+                         .with("layers", Node::integer(job.offload.layers))
+                         .node);
+  out.set("lora", lora_node(job.lora));
   out.set("framework", framework_node(job, expand.framework));
   out.set("cluster", cluster_node(job, expand.cluster));
   return out;

@@ -5,11 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "eratos/job/optimizer.h"
 #include "eratos/reader/catalogue.h"
 #include "eratos/reader/decode.h"
 #include "eratos/reader/fields.h"
 #include "eratos/reader/job_names.h"
 #include "eratos/reader/layout.h"
+#include "eratos/reader/recompute_policy.h"
 
 namespace eratos::reader {
 
@@ -155,26 +157,28 @@ void read_parallel(Fields& top, JobSpec& job, Diagnostics& bad) {
     sharding.fail("group", "`sharding.stage: hsdp` needs `sharding.group`",
                   "say how many ranks share one full copy");
   }
-  if (!hsdp && job.parallel.hsdp_group != 0) {
-    sharding.fail("group", "`sharding.group` only means something with `sharding.stage: hsdp`",
+  const bool zero3 = job.parallel.sharding == parallel::Sharding::zero3;
+  if (!hsdp && !zero3 && job.parallel.hsdp_group != 0) {
+    sharding.fail("group", "`sharding.group` only means something with `sharding.stage: hsdp` or zero3",
                   "remove it, or use hsdp");
   }
 }
 
-void read_modules(Fields& recompute, job::RecomputeSpec& spec) {
+void read_modules(Fields& fields, const char* key, job::ModuleSet& modules) {
   std::vector<std::string> words;
-  if (!recompute.read("modules", words)) return;
+  if (!fields.read(key, words)) return;
+  modules.reset();
   std::vector<std::string> known;
-  known.reserve(spec.modules.size());
-  for (std::size_t i = 0; i < spec.modules.size(); ++i) {
+  known.reserve(modules.size());
+  for (std::size_t i = 0; i < modules.size(); ++i) {
     known.emplace_back(ops::name_of(static_cast<ops::Module>(i)));
   }
   for (const std::string& word : words) {
     const auto at = std::find(known.begin(), known.end(), word);
     if (at == known.end()) {
-      recompute.fail("modules", "unknown module `" + word + "`", suggestion(word, known));
+      fields.fail(key, "unknown module `" + word + "`", suggestion(word, known));
     } else {
-      spec.modules.set(static_cast<std::size_t>(at - known.begin()));
+      modules.set(static_cast<std::size_t>(at - known.begin()));
     }
   }
 }
@@ -184,17 +188,26 @@ void read_recompute(Fields& top, job::RecomputeSpec& spec) {
   recompute.read_name("granularity", spec.granularity, kGranularities);
   recompute.read_name("method", spec.method, kMethods);
   recompute.read("layers", spec.layers);
-  read_modules(recompute, spec);
+  read_modules(recompute, "modules", spec.modules);
   recompute.read("layer_ids", spec.layer_ids);
+  if (recompute.read("policy", spec.policy) && !set_policy(spec.policy, spec)) {
+    recompute.fail("policy", "unknown recompute policy `" + spec.policy + "`",
+                   "use a name of data/recompute_policies.csv: op-level, minimal, ...");
+  }
   recompute.finish();
 }
 
 void read_optimizer(Fields& top, JobSpec& job) {
   job.optimizer.main_gradient = job.framework.state.gradient;
+  job.optimizer.exp_avg = job.framework.state.moments;
+  job.optimizer.exp_avg_sq = job.framework.state.moments;
   Fields optimizer = top.child("optimizer");
-  constexpr Name<int> kKinds[] = {{"adam", 0}, {"sgd", 1}};
-  int known = 0;
-  if (optimizer.read_name("kind", known, kKinds)) optimizer.read("kind", job.optimizer.kind);
+  if (optimizer.read("kind", job.optimizer.kind) &&
+      job::find_optimizer(job.optimizer.kind) == nullptr) {
+    const std::vector<std::string> known(job::kOptimizerNames.begin(), job::kOptimizerNames.end());
+    optimizer.fail("kind", "unknown optimizer `" + job.optimizer.kind + "`",
+                   suggestion(job.optimizer.kind, known));
+  }
   optimizer.read("main_parameter", job.optimizer.main_parameter);
   optimizer.read("main_gradient", job.optimizer.main_gradient);
   optimizer.read("exp_avg", job.optimizer.exp_avg);
@@ -221,6 +234,7 @@ void read_kernels(Fields& top, JobSpec& job) {
   Fields moe = top.child("moe");
   moe.read_name("dispatcher", job.routing.dispatcher, kDispatchers);
   moe.read("capacity_factor", job.routing.capacity_factor);
+  moe.read("pad_to_capacity", job.routing.pad_to_capacity);
   constexpr Name<int> kRoutings[] = {{"balanced", 0}};
   int balanced = 0;
   moe.read_name("routing", balanced, kRoutings);
@@ -257,8 +271,23 @@ void read_kernels(Fields& top, JobSpec& job) {
   }
   graphs.finish();
 
-  if (top.get("lora") != nullptr) {
-    top.fail("lora", "LoRA fine-tuning is not modelled yet", "remove `lora`");
+  Fields offload = top.child("offload");
+  offload.read("optimizer", job.offload.optimizer);
+  read_modules(offload, "activations", job.offload.activations);
+  offload.read("layers", job.offload.layers);
+  offload.finish();
+
+  Fields lora = top.child("lora");
+  if (lora.exists()) {
+    lora.require("rank", job.lora.rank);
+    lora.read("alpha", job.lora.alpha);
+    lora.read("dropout", job.lora.dropout);
+    job.lora.targets = default_lora_targets();
+    read_modules(lora, "modules", job.lora.targets);
+    if (job.lora.dropout < 0 || job.lora.dropout >= 1) {
+      lora.fail("dropout", "`lora.dropout` is no probability below 1");
+    }
+    lora.finish();
   }
 }
 
@@ -284,6 +313,7 @@ Result<JobSpec> decode_job(const Node& root) {
   batch.read("micro", job.batch.micro);
   batch.require("global", job.batch.global);
   batch.require("sequence", job.batch.sequence);
+  batch.read("packed_length", job.batch.packed_length);
   batch.finish();
 
   job.gradient_reduce_bf16 = !job.framework.state.gradient_reduce_fp32;
@@ -293,6 +323,9 @@ Result<JobSpec> decode_job(const Node& root) {
       !job.gradient_reduce_bf16) {
     job.framework.state.gradient_reduce_fp32 = true;  // the job's word against the profile's
   }
+  precision.read("bf16_first_layers", job.narrow.bf16_first_layers);
+  precision.read("bf16_last_layers", job.narrow.bf16_last_layers);
+  precision.read("parameter_gather", job.narrow.parameter_gather);
   precision.finish();
 
   read_recompute(top, job.recompute);

@@ -1,5 +1,6 @@
 // The architecture from Megatron's keys, by way of the catalogue's own mapping.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 

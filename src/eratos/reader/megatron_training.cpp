@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "eratos/job/optimizer.h"
 #include "eratos/reader/megatron_job.h"
 
 namespace eratos::reader {
@@ -80,6 +81,18 @@ void read_precision(MegatronKeys& keys, job::JobSpec& job) {
     if (fp8 && *fp8 != "false") {
       keys.fail("fp4", "`fp4` and `fp8` are both on", "switch one of them off", "precision.recipe");
     }
+  }
+  if (!job::is_narrow(job.precision)) return;
+  if (keys.is_on("fp8_param_gather")) {
+    job.narrow.parameter_gather = true;
+    keys.note("precision.parameter_gather", "fp8_param_gather");
+  }
+  if (keys.is_on("first_last_layers_bf16")) {
+    // Source: NVIDIA/Megatron-LM core/transformer/transformer_config.py: one layer at either end.
+    job.narrow.bf16_first_layers = keys.integer("num_layers_at_start_in_bf16").value_or(1);
+    job.narrow.bf16_last_layers = keys.integer("num_layers_at_end_in_bf16").value_or(1);
+    keys.note("precision.bf16_first_layers", "num_layers_at_start_in_bf16");
+    keys.note("precision.bf16_last_layers", "num_layers_at_end_in_bf16");
   }
 }
 
@@ -261,15 +274,22 @@ void read_optimizer(MegatronKeys& keys, job::JobSpec& job) {
   const std::string kind = keys.word("optimizer").value_or("adam");
   keys.note("optimizer.kind", "optimizer");
   job.optimizer.kind = kind;
-  if (kind != "adam" && kind != "sgd") {
-    keys.fail("optimizer", "optimizer `" + kind + "` is not modelled yet", "use adam or sgd",
-              "optimizer.kind");
+  if (job::find_optimizer(kind) == nullptr) {
+    keys.fail("optimizer", "optimizer `" + kind + "` is not modelled yet",
+              "use adam, sgd, lion or muon", "optimizer.kind");
   }
-  for (const char* key : {"optimizer_cpu_offload", "cpu_offloading", "cpu_offload"}) {
-    if (keys.is_on(key)) {
-      keys.fail(key, std::string("offloading to the host (`") + key + "`) is not modelled yet",
-                "switch it off", "optimizer");
-    }
+  if (keys.is_on("optimizer_cpu_offload")) {
+    // Source: NVIDIA/Megatron-LM megatron/training/arguments.py, --optimizer-offload-fraction.
+    job.offload.optimizer = keys.number("optimizer_offload_fraction").value_or(1.0);
+    keys.note("offload.optimizer", "optimizer_cpu_offload");
+  }
+  if (keys.is_on("cpu_offloading")) {
+    job.offload.layers = keys.integer("cpu_offloading_num_layers").value_or(0);
+    keys.note("offload.layers", "cpu_offloading_num_layers");
+  }
+  if (keys.is_on("cpu_offload")) {
+    keys.fail("cpu_offload", "offloading to the host (`cpu_offload`) is not modelled yet",
+              "switch it off", "optimizer");
   }
 }
 
@@ -336,6 +356,8 @@ void read_routing(MegatronKeys& keys, job::JobSpec& job) {
   }
   job.routing.capacity_factor = keys.number("moe_expert_capacity_factor").value_or(0);
   keys.note("moe.capacity_factor", "moe_expert_capacity_factor");
+  job.routing.pad_to_capacity = keys.is_on("moe_pad_expert_input_to_capacity");
+  keys.note("moe.pad_to_capacity", "moe_pad_expert_input_to_capacity");
   const bool balanced = keys.is_on("moe_router_force_load_balancing");
   keys.note("moe.routing", "moe_router_force_load_balancing");
   if (moe && !balanced) {

@@ -1,9 +1,11 @@
+#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "eratos/reader/fields.h"
+#include "eratos/reader/job_yaml.h"
 #include "eratos/reader/maxtext.h"
 #include "eratos/reader/megatron_job.h"
 #include "eratos/reader/nemo.h"
@@ -14,21 +16,58 @@ namespace eratos::reader {
 
 namespace {
 
-Result<JobRead> of_megatron(const PrimusConfig& config) {
-  const text::Node* adapters = text::find_at(config.keys, "lora.enabled");
-  if (adapters != nullptr && adapters->raw() == "true") {
-    return fault({.where = adapters->where(),
-                  .message = "LoRA fine-tuning is not modelled yet",
-                  .cure = "set lora.enabled: false",
-                  .field = "lora"});
+// Names: Primus configs/modules/megatron/sft_trainer.yaml, target_modules. A linear of the MLP is one
+// of the experts where there are some.
+constexpr struct {
+  std::string_view name;
+  ops::Module dense;
+  ops::Module expert;
+} kLinears[] = {
+    {"linear_qkv", ops::Module::qkv, ops::Module::qkv},
+    {"linear_proj", ops::Module::attention_out, ops::Module::attention_out},
+    {"linear_fc1", ops::Module::mlp_in, ops::Module::expert_in},
+    {"linear_fc2", ops::Module::mlp_out, ops::Module::expert_out},
+};
+
+void add_lora(const text::Node& lora, JobRead& out) {
+  job::LoraSpec& spec = out.job.lora;
+  const auto number = [&](const char* key, double otherwise) {
+    const text::Node* node = lora.find(key);
+    return node != nullptr && node->is_scalar() ? std::strtod(node->raw().c_str(), nullptr)
+                                                : otherwise;
+  };
+  spec.rank = static_cast<int>(number("dim", 32));
+  spec.alpha = number("alpha", 32);
+  spec.dropout = number("dropout", 0);
+  const text::Node* targets = lora.find("target_modules");
+  for (const auto& linear : kLinears) {
+    bool named = targets == nullptr;
+    if (targets != nullptr && targets->is_sequence()) {
+      for (const text::Node& item : targets->items()) named = named || item.raw() == linear.name;
+    }
+    if (!named) continue;
+    spec.targets.set(static_cast<std::size_t>(linear.dense));
+    spec.targets.set(static_cast<std::size_t>(linear.expert));
   }
-  return job_from_megatron(config.keys, {.format = "Primus experiment (Megatron)",
+  const text::Node written = job_to_node(out.job);
+  for_each_value(*written.find("lora"), "lora", [&](const std::string& path, const text::Node& value) {
+    out.report.provenance[path] = {.value = shown(value), .origin = Origin::user,
+                                   .where = lora.where(), .rule = "the adapters' block"};
+  });
+  out.report.provenance.erase("lora");
+}
+
+Result<JobRead> of_megatron(const PrimusConfig& config) {
+  auto out = job_from_megatron(config.keys, {.format = "Primus experiment (Megatron)",
                                          .framework = "primus-megatron",
                                          .name = config.name,
                                          .model = config.model,
                                          .preset_root = config.preset_root,
                                          .name_at = config.name_at,
                                          .model_at = config.model_at});
+  const text::Node* on = text::find_at(config.keys, "lora.enabled");
+  if (out && on != nullptr && on->raw() == "true") add_lora(*config.keys.find("lora"), *out);
+  return out;
 }
 
 Result<JobRead> of_torchtitan(const PrimusConfig& config) {

@@ -132,6 +132,13 @@ Result<JobRead> read_tree(const Node& root, const std::string& path, const Envir
     taken = &reader;
     because = key;
   }
+  if (taken == nullptr && (root.find("extends") != nullptr || root.find("bases") != nullptr ||
+                           path.find("primus/configs/") != std::string::npos)) {
+    return fault(
+        {.where = root.where(),
+         .message = "a preset of Primus, a part of a job",
+         .cure = "give the experiment that names it (modules.pre_trainer.model or .config)"});
+  }
   if (taken == nullptr && root.find("model") != nullptr) taken = &std::end(kJobReaders)[-1];
   if (taken == nullptr && root.find("framework") != nullptr) taken = &std::end(kJobReaders)[-1];
   if (taken == nullptr && root.find("precision") != nullptr) taken = &std::end(kJobReaders)[-1];

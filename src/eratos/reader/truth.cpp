@@ -1,6 +1,7 @@
 #include "eratos/reader/truth.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <initializer_list>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "eratos/reader/pattern_table.h"
 #include "eratos/reader/truth_layout.h"
 #include "eratos/reader/truth_measured.h"
+#include "eratos/reader/truth_model.h"
 #include "eratos/reader/truth_row.h"
 #include "eratos/reader/truth_words.h"
 
@@ -55,6 +57,22 @@ std::pair<std::string, std::string> architecture_reason(const Diagnostics& fault
   return {unmodelled ? "architecture not modelled" : "architecture incomplete", detail};
 }
 
+int number_in(std::string_view word) { return std::atoi(std::string(word).c_str()); }
+
+// "16: qkv attention_out"
+void set_lora(std::string_view words, job::LoraSpec& out) {
+  const std::size_t colon = words.find(':');
+  out.rank = number_in(words.substr(0, colon));
+  for (std::size_t m = 0; m < out.targets.size(); ++m) {
+    const std::string_view name = ops::name_of(static_cast<ops::Module>(m));
+    const std::size_t at = words.find(name, colon);
+    if (at == std::string_view::npos || words[at - 1] != ' ') continue;
+    const std::size_t end = at + name.size();
+    if (end == words.size() || words[end] == ' ') out.targets.set(m);
+  }
+  ERATOS_CHECK(out.on() && out.targets.any());  // data/run_notes.csv is part of the program
+}
+
 // What an action `set` of data/run_notes.csv does.
 void apply_setting(std::string_view what, job::JobSpec& spec) {
   if (what == "layers redistributed") {
@@ -68,6 +86,18 @@ void apply_setting(std::string_view what, job::JobSpec& spec) {
     spec.optimizer.main_gradient = DType::bf16;
     spec.optimizer.exp_avg = DType::bf16;
     spec.optimizer.exp_avg_sq = DType::bf16;
+  } else if (what == "8-bit parameters") {
+    spec.narrow.parameter_gather = job::is_narrow(spec.precision);
+  } else if (constexpr std::string_view kLora = "lora "; what.substr(0, kLora.size()) == kLora) {
+    set_lora(what.substr(kLora.size()), spec.lora);
+  } else if (constexpr std::string_view kParts = "parts of ";
+             what.substr(0, kParts.size()) == kParts) {
+    spec.batch.packed_length = number_in(what.substr(kParts.size()));
+  } else if (what == "optimizer on the host") {
+    spec.offload.optimizer = 1;
+  } else if (constexpr std::string_view kLayers = "activations on the host, layers ";
+             what.substr(0, kLayers.size()) == kLayers) {
+    spec.offload.layers = number_in(what.substr(kLayers.size()));
   } else {
     ERATOS_CHECK(false);  // data/run_notes.csv is part of the program
   }
@@ -132,7 +162,13 @@ struct RunReader::State {
     return cached(architectures, name, [&]() -> Result<model::Architecture> {
       const text::Node* node = model_node(name);
       if (node == nullptr) return load_model(name);
-      Result<model::Architecture> decoded = decode_model(*node);
+      Result<model::Architecture> decoded = decode_model(completed_model(*node, name));
+      // A hybrid stack whose source points elsewhere for the order of its layers: the catalogue's.
+      const text::Node* other = node->find("other");
+      if (!decoded && other != nullptr && other->find("mamba_state_dim") != nullptr &&
+          other->find("pattern") == nullptr) {
+        if (Result<model::Architecture> known = load_model(name); known) return known;
+      }
       if (decoded && decoded->name.empty()) decoded->name = name;
       return decoded;
     });
@@ -186,12 +222,6 @@ std::optional<Unusable> RunReader::State::refuse_part(const Run& run) {
 }
 
 std::optional<Unusable> RunReader::State::fill_model(const TruthRow& row, Run& run) {
-  if (const text::Node* node = model_node(run.name.model); node != nullptr) {
-    const text::Node* task = node->find("task");
-    if (task != nullptr && (task->raw() == "lora" || task->raw() == "sft")) {
-      return unusable(run.name, "fine-tuning not modelled", task->raw());
-    }
-  }
   const Result<model::Architecture>& known = architecture(run.name.model);
   if (!known) {
     auto [reason, detail] = architecture_reason(known.error());
@@ -331,9 +361,6 @@ std::optional<Unusable> RunReader::State::fill_words(const TruthRow& row, Run& r
            {"dispatch not modelled", read_dispatch(row.text("moe_comm"), spec.routing)}}) {
     if (!what.empty()) return unusable(run.name, reason, what);
   }
-  if (names_offload(notes)) {
-    return unusable(run.name, "offload not modelled", "the notes name an offload");
-  }
   if (spec.parallel.vpp == 1 && spec.schedule.algorithm == "interleaved-1f1b") {
     spec.schedule.algorithm = "auto";
   }
@@ -360,6 +387,10 @@ std::optional<Unusable> RunReader::State::apply_notes(const TruthRow& row, Run& 
     apply_setting(what, run.spec);
     return false;  // further lines may say more
   });
+  const job::OffloadSpec& offload = run.spec.offload;
+  if (!refused && names_offload(notes) && offload.optimizer <= 0 && !offload.any_activations()) {
+    refused = unusable(run.name, "offload not modelled", "the notes name an offload");
+  }
   return refused;
 }
 

@@ -16,8 +16,12 @@ Measured MeasuredConventions::read(const TruthRow& row, const job::JobSpec& spec
 
 void MeasuredConventions::read_speed(const TruthRow& row, const job::JobSpec& spec,
                                      Measured& out) const {
-  out.mfu = row.number("mfu").value_or(0);
-  out.tflops_per_gpu = row.number("tflops_per_gpu").value_or(0);
+  const auto line = flops_.find(row.text("id"));
+  // A count of FLOPs of the source's own, which nothing here can repeat.
+  if (!line || flops_.cell(*line, "count") != "own") {
+    out.mfu = row.number("mfu").value_or(0);
+    out.tflops_per_gpu = row.number("tflops_per_gpu").value_or(0);
+  }
   const double step = row.number("step_time_s").value_or(0);
   if (const auto tokens = row.number("tokens_per_s_per_gpu"); tokens && *tokens > 0) {
     out.from = SpeedFrom::tokens_per_s_per_gpu;
@@ -31,7 +35,7 @@ void MeasuredConventions::read_speed(const TruthRow& row, const job::JobSpec& sp
   } else if (out.tflops_per_gpu > 0 && row.text("flops_convention") != "unknown") {
     out.from = SpeedFrom::tflops_per_gpu;
   }
-  if (const auto line = flops_.find(row.text("id"))) {
+  if (line) {
     out.flops.attention = flops_.cell(*line, "attention") == "full"
                               ? projection::FlopConvention::full_attention
                               : projection::FlopConvention::causal;

@@ -55,6 +55,7 @@ Node time_node(const projection::TimeAnswer& t) {
   exposed.set("ep_s", number(t.exposed.ep.value));
   exposed.set("pp_s", number(t.exposed.pp.value));
   exposed.set("dp_s", number(t.exposed.dp.value));
+  if (t.exposed.host.value > 0) exposed.set("host_s", number(t.exposed.host.value));
 
   Node modules = Node::mapping();
   for (std::size_t i = 0; i < t.by_module.size(); ++i) {

@@ -29,6 +29,12 @@ constexpr std::string_view group_of(ops::Module m) {
     case ops::Module::core_attention:
     case ops::Module::attention_out:
       return "attention";
+    case ops::Module::mixer_in:
+    case ops::Module::mixer_gate:
+    case ops::Module::convolution:
+    case ops::Module::scan:
+    case ops::Module::mixer_out:
+      return "state space, linear attention";
     case ops::Module::mlp_in:
     case ops::Module::activation:
     case ops::Module::mlp_out:
@@ -37,6 +43,7 @@ constexpr std::string_view group_of(ops::Module m) {
     case ops::Module::dispatch:
     case ops::Module::combine:
       return "routing, permutation";
+    case ops::Module::latent:
     case ops::Module::expert_in:
     case ops::Module::expert_activation:
     case ops::Module::expert_out:
@@ -50,6 +57,10 @@ constexpr std::string_view group_of(ops::Module m) {
       return "multi-token prediction";
     case ops::Module::quantize:
       return "quantisation";
+    case ops::Module::adapter:
+      return "adapters";
+    case ops::Module::offload:
+      return "host copies";
     case ops::Module::gradient_reduce:
     case ops::Module::parameter_gather:
     case ops::Module::gradient_norm:
@@ -88,6 +99,7 @@ std::vector<TimePart> step_parts(const projection::TimeAnswer& t) {
           {"ep communication, exposed", t.exposed.ep},
           {"pp communication, exposed", t.exposed.pp},
           {"dp communication, exposed", t.exposed.dp},
+          {"host copies, exposed", t.exposed.host},
           {"optimizer", t.optimizer},
           {"launch", t.launch}};
 }

@@ -43,7 +43,8 @@ const char* const kSizes[] = {
 std::vector<json> measured() {
   json jobs = json::array();
   for (const char* sizes : kSizes) {
-    for (const char* name : {"llama", "moe", "gpt", "head"}) {
+    for (const char* name : {"llama", "moe", "gpt", "head", "lora", "full", "selective", "mla", "window",
+                             "capacity"}) {
       for (const char* dtype : {"fp32", "bf16"}) {
         json one = json::parse(sizes);
         one["case"] = name;
@@ -87,7 +88,7 @@ job::JobSpec job_like(const json& report, bool first_torch) {
   if (name == "gpt") {
     sizes.kv_heads = sizes.heads;
     model = gpt(sizes, 4096);
-  } else if (name == "moe") {
+  } else if (name == "moe" || name == "capacity") {
     model = mixtral(sizes, n.at("experts").get<int>(), n.at("top_k").get<int>());
   } else {
     model = llama(sizes);
@@ -102,12 +103,36 @@ job::JobSpec job_like(const json& report, bool first_torch) {
   spec.precision = report.at("dtype") == "fp32" ? job::Recipe::fp32 : job::Recipe::bf16;
   spec.attention = layer::AttentionKernel::unfused;
   spec.loss_fused = false;
+  if (name == "window") {
+    std::get<layer::AttentionSpec>(spec.model.blocks[0].mixer).window = n.at("window").get<int>();
+  }
+  if (name == "mla") {
+    layer::MlaSpec mla = latent_attention(sizes.hidden, sizes.heads, n.at("q_rank").get<int>());
+    mla.kv_lora_rank = n.at("kv_rank").get<int>();
+    mla.qk_nope_head_dim = n.at("nope_dim").get<int>();
+    mla.qk_rope_head_dim = n.at("rope_dim").get<int>();
+    mla.v_head_dim = n.at("v_dim").get<int>();
+    spec.model.blocks[0].mixer = mla;
+  }
+  if (name == "capacity") {
+    spec.routing.capacity_factor = n.at("capacity_percent").get<double>() / 100;
+    spec.routing.pad_to_capacity = true;
+  }
+  if (name == "lora") {
+    spec.lora.rank = n.at("rank").get<int>();
+    for (const ops::Module m : {ops::Module::qkv, ops::Module::attention_out, ops::Module::mlp_in,
+                                ops::Module::mlp_out}) {
+      spec.lora.targets.set(static_cast<std::size_t>(m));
+    }
+  }
+  if (name == "full") spec.recompute.granularity = job::Granularity::full;
+  if (name == "selective") spec.recompute.granularity = job::Granularity::selective;
   return spec;
 }
 
 TEST(Autograd, HoldsExactlyWhatTheLoweredLayerKeeps) {
   const std::vector<json> reports = measured();
-  ASSERT_EQ(reports.size(), 4u * 4u * 2u);
+  ASSERT_EQ(reports.size(), 4u * 10u * 2u);
   for (const json& report : reports) {
     const std::string name = report.at("case");
     const bool narrow = report.at("dtype") == "bf16";

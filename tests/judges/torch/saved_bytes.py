@@ -41,12 +41,13 @@ import sys
 try:
     import torch
     import torch.nn.functional as F
+    from torch.utils.checkpoint import checkpoint
     from torch.utils._python_dispatch import TorchDispatchMode
 except ImportError as missing:
     sys.stderr.write("saved_bytes: PyTorch is missing (Debian: python3-torch): %s\n" % missing)
     sys.exit(4)
 
-CASES = ("llama", "moe", "gpt", "head")
+CASES = ("llama", "moe", "gpt", "head", "lora", "full", "selective", "mla", "window", "capacity")
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 DTYPE_NAMES = {
     torch.float32: "fp32", torch.bfloat16: "bf16", torch.float64: "fp64",
@@ -56,6 +57,9 @@ DTYPE_NAMES = {
 DEFAULT_SIZES = {
     "batch": 2, "seq": 128, "hidden": 256, "heads": 8, "kv_heads": 2, "head_dim": None,
     "ffn": 704, "experts": 4, "top_k": 2, "vocab": 1000,
+    "rank": 8,
+    "q_rank": 96, "kv_rank": 80, "nope_dim": 24, "rope_dim": 16, "v_dim": 20,  # latent attention
+    "window": 24, "capacity_percent": 125,
 }
 NORM_EPSILON = 1e-5
 ROTARY_BASE = 10000.0
@@ -76,7 +80,7 @@ def check_sizes(case, sizes):
         raise BadSizes("heads %(heads)d is not a multiple of kv_heads %(kv_heads)d" % sizes)
     if sizes["head_dim"] % 2:
         raise BadSizes("rotary positions need an even head_dim, not %(head_dim)d" % sizes)
-    if case == "moe":
+    if case in ("moe", "capacity"):
         if sizes["top_k"] > sizes["experts"]:
             raise BadSizes("top_k %(top_k)d exceeds experts %(experts)d" % sizes)
         if sizes["batch"] * sizes["seq"] * sizes["top_k"] % sizes["experts"]:
@@ -128,6 +132,7 @@ class Weights:
     def __init__(self, dtype):
         self.dtype = dtype
         self.parameters = []
+        self.buffers = []  # frozen weights
         self.constants = {}
 
     def parameter(self, *shape):
@@ -135,10 +140,41 @@ class Weights:
         self.parameters.append(weight)
         return weight
 
+    def frozen(self, *shape):
+        weight = (torch.randn(*shape) * 0.02).to(self.dtype)
+        self.buffers.append(weight)
+        return weight
+
     def constant(self, name, tensor):
         # Kept alive: a buffer that died could lend its address to an activation.
         self.constants[tensor.storage().data_ptr()] = (name, tensor)
         return tensor
+
+
+class Replay:
+    """Weights that hands out the same parameters and buffers each time the layer is run."""
+
+    def __init__(self, weights, made):
+        self.weights, self.made, self.at = weights, made, 0
+
+    @property
+    def dtype(self):
+        return self.weights.dtype
+
+    def rewind(self):
+        self.at = 0
+
+    def take(self, make):
+        if self.at == len(self.made):
+            self.made.append(make())
+        self.at += 1
+        return self.made[self.at - 1]
+
+    def parameter(self, *shape):
+        return self.take(lambda: self.weights.parameter(*shape))
+
+    def constant(self, name, tensor):
+        return self.take(lambda: self.weights.constant(name, tensor))
 
 
 # ---- the parts of a layer, in eager PyTorch -----------------------------------------------------
@@ -178,8 +214,12 @@ def repeat_heads(x, times):
     return copies.reshape(batch, groups * times, seq, dim)
 
 
-def causal_mask(weights, seq):
-    mask = torch.full((seq, seq), torch.finfo(weights.dtype).min, dtype=weights.dtype).triu(1)
+def causal_mask(weights, seq, window=0):
+    """-inf on keys behind the query and, with a window, on those window or more before it."""
+    lowest = torch.finfo(weights.dtype).min
+    mask = torch.full((seq, seq), lowest, dtype=weights.dtype).triu(1)
+    if window:
+        mask = mask + torch.full((seq, seq), lowest, dtype=weights.dtype).tril(-window)
     return weights.constant("mask", mask)
 
 
@@ -192,21 +232,34 @@ def unfused_attention(part, q, k, v, mask):
         probabilities = F.softmax(scores, dim=-1, dtype=torch.float32).to(q.dtype)
     with part("values"):
         context = torch.matmul(probabilities, v)
-        return context.transpose(1, 2).contiguous().view(batch, seq, heads * dim)
+        return context.transpose(1, 2).contiguous().view(batch, seq, -1)
+
+
+def plain_attention(part, times, q, k, v, mask):
+    with part("repeat_kv"):
+        k, v = repeat_heads(k, times), repeat_heads(v, times)
+    return unfused_attention(part, q, k, v, mask)
+
+
+def checkpointed_attention(part, times, q, k, v, mask):
+    return checkpoint(lambda *qkv: plain_attention(part, times, *qkv, mask), q, k, v)
+
+
+ATTENTION = plain_attention
 
 
 def split_heads(x, heads, dim):
     return x.view(x.shape[0], x.shape[1], heads, dim).transpose(1, 2)
 
 
-def rotary_attention_block(part, weights, sizes, x):
+def rotary_attention_block(part, weights, sizes, x, window=0):
     """x + o(attention(norm(x))): the half that the llama and moe cases share."""
     h, heads, groups, dim = sizes["hidden"], sizes["heads"], sizes["kv_heads"], sizes["head_dim"]
     gamma = weights.parameter(h)
     wq, wk = weights.parameter(heads * dim, h), weights.parameter(groups * dim, h)
     wv, wo = weights.parameter(groups * dim, h), weights.parameter(h, heads * dim)
     cos, sin = rotary_tables(weights, sizes["seq"], dim)
-    mask = causal_mask(weights, sizes["seq"])
+    mask = causal_mask(weights, sizes["seq"], window)
     with part("norm1"):
         y = rms_norm(x, gamma)
     with part("attention"):
@@ -216,9 +269,7 @@ def rotary_attention_block(part, weights, sizes, x):
             v = split_heads(F.linear(y, wv), groups, dim)
         with part("rotary"):
             q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-        with part("repeat_kv"):
-            k, v = repeat_heads(k, heads // groups), repeat_heads(v, heads // groups)
-        context = unfused_attention(part, q, k, v, mask)
+        context = ATTENTION(part, heads // groups, q, k, v, mask)
         with part("output"):
             return x + F.linear(context, wo)
 
@@ -238,9 +289,18 @@ def swiglu(part, y, w_gate, w_up, w_down):
 # ---- the cases ----------------------------------------------------------------------------------
 
 
-def llama_layer(part, weights, sizes, x):
+def llama_layer(part, weights, sizes, x, window=0):
+    return dense_half(part, weights, sizes, rotary_attention_block(part, weights, sizes, x, window))
+
+
+def window_layer(part, weights, sizes, x):
+    """A local layer of Gemma or gpt-oss: the mask has a band, written-out scores are as many."""
+    return llama_layer(part, weights, sizes, x, sizes["window"])
+
+
+def dense_half(part, weights, sizes, x):
+    """x + down(silu(gate(norm(x))) * up(norm(x)))."""
     h, f = sizes["hidden"], sizes["ffn"]
-    x = rotary_attention_block(part, weights, sizes, x)
     gamma = weights.parameter(h)
     w_gate, w_up, w_down = weights.parameter(f, h), weights.parameter(f, h), weights.parameter(h, f)
     with part("norm2"):
@@ -249,7 +309,24 @@ def llama_layer(part, weights, sizes, x):
         return x + swiglu(part, y, w_gate, w_up, w_down)
 
 
-def moe_layer(part, weights, sizes, x):
+def capacity_layer(part, weights, sizes, x):
+    """moe_layer whose experts each compute C = ceil(percent/100 * T*k/E) rows (GShard, 2006.16668):
+    further tokens are dropped, missing ones are rows of the first token with weight zero."""
+    share = sizes["capacity_percent"] / 100
+    tokens = x.shape[0] * x.shape[1]
+    capacity = math.ceil(tokens * sizes["top_k"] * share / sizes["experts"])
+    return moe_layer(part, weights, sizes, x, capacity)
+
+
+def at_capacity(weights, order, experts, rows, capacity):
+    """Rows of each expert cut or filled to `capacity`, and 1 for each that counts."""
+    order = order.view(experts, rows)[:, :capacity]
+    fill = torch.zeros(experts, capacity - order.shape[1], dtype=order.dtype)
+    counts = torch.cat((torch.ones_like(order), fill), dim=1).flatten().to(weights.dtype)
+    return torch.cat((order, fill), dim=1).flatten(), weights.constant("counts", counts)
+
+
+def moe_layer(part, weights, sizes, x, capacity=None):
     """Mixtral's layer (2401.04088): softmax over all experts, top-k, renormalise, run, add back."""
     h, f, experts, top_k = sizes["hidden"], sizes["ffn"], sizes["experts"], sizes["top_k"]
     x = rotary_attention_block(part, weights, sizes, x)
@@ -277,9 +354,14 @@ def moe_layer(part, weights, sizes, x):
         counts = torch.bincount(expert.flatten(), minlength=experts).tolist()
         if counts != [rows] * experts:
             raise BadSizes("routing came out unbalanced: %s" % counts)
+        if capacity is not None:
+            order, filled = at_capacity(weights, order, experts, rows, capacity)
+            rows = capacity
         token = torch.div(order, top_k, rounding_mode="floor")
         gathered = y.index_select(0, token)
         row_scale = scale.flatten().index_select(0, order)
+        if capacity is not None:
+            row_scale = row_scale * filled
     result = torch.zeros_like(y)
     for e in range(experts):
         mine = slice(e * rows, (e + 1) * rows)
@@ -289,6 +371,45 @@ def moe_layer(part, weights, sizes, x):
             result.index_add_(0, token[mine], out * row_scale[mine, None])
     with part("residual"):
         return x + result.view_as(x)
+
+
+def mla_layer(part, weights, sizes, x):
+    """DeepSeek-V2's attention (2405.04434, section 2.1) and a dense feed-forward.
+
+    Queries and keys are joined from a part without and a part with rotary positions; the latter is
+    one vector a token for all heads of the keys, and comes from the projection that makes the latent.
+    """
+    h, heads = sizes["hidden"], sizes["heads"]
+    nope, rope, v_dim = sizes["nope_dim"], sizes["rope_dim"], sizes["v_dim"]
+    q_rank, kv_rank = sizes["q_rank"], sizes["kv_rank"]
+    gamma, gamma_q, gamma_kv = (weights.parameter(n) for n in (h, q_rank, kv_rank))
+    w_q_down = weights.parameter(q_rank, h)
+    w_q_up = weights.parameter(heads * (nope + rope), q_rank)
+    w_kv_down = weights.parameter(kv_rank + rope, h)
+    w_kv_up = weights.parameter(heads * (nope + v_dim), kv_rank)
+    w_out = weights.parameter(h, heads * v_dim)
+    cos, sin = rotary_tables(weights, sizes["seq"], rope)
+    mask = causal_mask(weights, sizes["seq"])
+    with part("norm1"):
+        y = rms_norm(x, gamma)
+    with part("attention"):
+        with part("latent"):
+            latent_q = rms_norm(F.linear(y, w_q_down), gamma_q)
+            joint, shared = F.linear(y, w_kv_down).split((kv_rank, rope), dim=-1)
+            latent_kv = rms_norm(joint, gamma_kv)
+        with part("up"):
+            q = split_heads(F.linear(latent_q, w_q_up), heads, nope + rope)
+            kv = split_heads(F.linear(latent_kv, w_kv_up), heads, nope + v_dim)
+        with part("rotary"):
+            q_nope, q_rope = q.split((nope, rope), dim=-1)
+            k_nope, v = kv.split((nope, v_dim), dim=-1)
+            k_rope = rotate(shared[:, None], cos, sin).expand(-1, heads, -1, -1)
+            q = torch.cat((q_nope, rotate(q_rope, cos, sin)), dim=-1)
+            k = torch.cat((k_nope, k_rope), dim=-1)
+        context = unfused_attention(part, q, k, v, mask)
+        with part("output"):
+            x = x + F.linear(context, w_out)
+    return dense_half(part, weights, sizes, x)
 
 
 def gpt_layer(part, weights, sizes, x):
@@ -334,7 +455,61 @@ def head(part, weights, sizes, x):
         return F.cross_entropy(logits.view(-1, vocab), labels)
 
 
-LAYERS = {"llama": llama_layer, "moe": moe_layer, "gpt": gpt_layer, "head": head}
+def lora_layer(part, weights, sizes, x):
+    """llama_layer with every weight frozen and adapters (2106.09685) beside all seven linears."""
+    h, f, rank = sizes["hidden"], sizes["ffn"], sizes["rank"]
+    heads, groups, dim = sizes["heads"], sizes["kv_heads"], sizes["head_dim"]
+
+    def adapted(width_out, width_in):
+        weight = weights.frozen(width_out, width_in)
+        down, up = weights.parameter(rank, width_in), weights.parameter(width_out, rank)
+        return lambda y: F.linear(y, weight) + F.linear(F.linear(y, down), up) * 2.0
+
+    gamma1, gamma2 = weights.frozen(h), weights.frozen(h)
+    to_q, to_k = adapted(heads * dim, h), adapted(groups * dim, h)
+    to_v, to_out = adapted(groups * dim, h), adapted(h, heads * dim)
+    gate, up, down = adapted(f, h), adapted(f, h), adapted(h, f)
+    cos, sin = rotary_tables(weights, sizes["seq"], dim)
+    mask = causal_mask(weights, sizes["seq"])
+    with part("norm1"):
+        y = rms_norm(x, gamma1)
+    with part("attention"):
+        q, k, v = (split_heads(t, n, dim) for t, n in
+                   ((to_q(y), heads), (to_k(y), groups), (to_v(y), groups)))
+        q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+        k, v = repeat_heads(k, heads // groups), repeat_heads(v, heads // groups)
+        x = x + to_out(unfused_attention(part, q, k, v, mask))
+    with part("norm2"):
+        y = rms_norm(x, gamma2)
+    with part("mlp"):
+        return x + down(F.silu(gate(y)) * up(y))
+
+
+def full_layer(part, weights, sizes, x):
+    """llama_layer made again in backward: torch.utils.checkpoint around all of it."""
+    made = []  # the second run must find the first run's weights
+    keep, source = Replay(weights, made), x
+
+    def run(y):
+        keep.rewind()
+        return llama_layer(part, keep, sizes, y)
+
+    return checkpoint(run, source)
+
+
+def selective_layer(part, weights, sizes, x):
+    """llama_layer with its attention core (repeated heads, scores, softmax, values) made again."""
+    global ATTENTION
+    ATTENTION = checkpointed_attention
+    try:
+        return llama_layer(part, weights, sizes, x)
+    finally:
+        ATTENTION = plain_attention
+
+
+LAYERS = {"mla": mla_layer, "window": window_layer, "capacity": capacity_layer,
+          "lora": lora_layer, "full": full_layer, "selective": selective_layer,
+          "llama": llama_layer, "moe": moe_layer, "gpt": gpt_layer, "head": head}
 
 
 # ---- the measurement ----------------------------------------------------------------------------
@@ -365,7 +540,8 @@ def walk(saved, output):
         node = todo.pop()
         saved.asked = []
         for name in dir(node):
-            if name.startswith("_saved_"):
+            # A function written in Python (a checkpoint) has one attribute for all it holds.
+            if name.startswith("_saved_") or name == "saved_tensors":
                 getattr(node, name)
         for index in saved.asked:
             holders.setdefault(index, []).append(node.name())
@@ -392,7 +568,7 @@ def measure(case, dtype_name, sizes):
     if packed != held:
         raise RuntimeError("%d storages saved, %d in the graph" % (len(packed), len(held)))
 
-    parameters = {p.storage().data_ptr() for p in weights.parameters}
+    parameters = {p.storage().data_ptr() for p in weights.parameters + weights.buffers}
     groups = {"activation": {}, "input": {}, "constant": {}, "parameter": {}}
     for index in sorted(holders):
         tensor = saved.tensors[index]

@@ -23,7 +23,8 @@ import saved_bytes  # noqa: E402  exits 4, not silently, when PyTorch is missing
 SIZES = [
     {},  # the defaults
     {"batch": 1, "seq": 64, "hidden": 96, "heads": 6, "kv_heads": 6, "ffn": 200, "experts": 8,
-     "top_k": 1, "vocab": 77},
+     "top_k": 1, "vocab": 77, "capacity_percent": 50, "q_rank": 40, "kv_rank": 28, "nope_dim": 10,
+     "rope_dim": 8, "v_dim": 14},
     {"batch": 3, "seq": 40, "hidden": 160, "heads": 5, "kv_heads": 1, "head_dim": 16, "ffn": 99,
      "experts": 6, "top_k": 3, "vocab": 513},
     {"batch": 2, "seq": 96, "hidden": 64, "heads": 4, "kv_heads": 2, "head_dim": 48, "ffn": 320,
@@ -75,13 +76,58 @@ def head(n, e, square):
     return rms_norm(n, e, square) + 4 * n["T"] * n["V"] + 4
 
 
-CLOSED = {"llama": llama, "moe": moe, "gpt": gpt, "head": head}
+def lora(n, e, square):
+    """Frozen norms hold no normalised input; each adapter holds its A x, [T, r]."""
+    return llama(n, e, square) - 2 * e * n["T"] * n["h"] + 7 * e * n["T"] * n["r"]
+
+
+def full(n, e, square):
+    return 0  # the layer's input alone
+
+
+def selective(n, e, square):
+    """q, the unrepeated k and v, and the context; nothing of S * S."""
+    kept = e * n["T"] * n["D"] * (2 * n["H"] + 2 * n["G"])
+    return llama(n, e, square) - attention(n, e) + kept
+
+
+def mla(n, e, square):
+    """Two norms of latents, whose bf16 copies hold the latent's columns alone; q and k joined, v cut
+    out of the up projection's result (it holds T*H*dv once packed), and the context."""
+    dense = llama(n, e, square) - attention(n, e)
+    latents = 0
+    for width in (n["rq"], n["rkv"]):
+        # In fp32 the norm reads the projection's result itself: whole, with the rotary part.
+        wide = 4 * n["T"] * width
+        if e == 4 and width == n["rkv"]:
+            wide = 4 * n["T"] * (width + n["dr"])
+        latents += wide + (4 * n["T"] * width if square else 0) + 4 * n["T"] + 2 * e * n["T"] * width
+    # One sequence's heads lie one stride apart: the product reads v where it is, and holds it all.
+    values = n["dv"] if n["B"] > 1 else n["dn"] + n["dv"]
+    heads = e * n["T"] * n["H"] * (2 * (n["dn"] + n["dr"]) + n["dv"] + values)
+    narrow = 0 if e == 4 else e * n["B"] * n["H"] * n["S"] ** 2
+    return dense + latents + heads + 4 * n["B"] * n["H"] * n["S"] ** 2 + narrow
+
+
+def capacity(n, e, square):
+    """moe with C rows an expert; the router still chooses T*k."""
+    rows = n["E"] * -(-n["T"] * n["k"] * n["c"] // (100 * n["E"]))
+    chosen = n["T"] * n["k"]
+    of_rows = 16 + e + 3 * e * n["h"] + 4 * e * n["F"]
+    return moe(n, e, square) + (rows - chosen) * of_rows
+
+
+CLOSED = {"mla": mla, "window": llama, "capacity": capacity, "llama": llama, "moe": moe, "gpt": gpt, "head": head, "lora": lora, "full": full,
+          "selective": selective}
 
 
 def letters(sizes):
     return {"B": sizes["batch"], "S": sizes["seq"], "T": sizes["batch"] * sizes["seq"],
             "h": sizes["hidden"], "H": sizes["heads"], "D": sizes["head_dim"], "F": sizes["ffn"],
-            "E": sizes["experts"], "k": sizes["top_k"], "V": sizes["vocab"]}
+            "E": sizes["experts"], "k": sizes["top_k"], "V": sizes["vocab"],
+            "G": sizes["kv_heads"], "r": sizes["rank"], "rq": sizes["q_rank"], "rkv": sizes["kv_rank"],
+            "dn": sizes["nope_dim"], "dr": sizes["rope_dim"], "dv": sizes["v_dim"],
+            "c": sizes["capacity_percent"]}
 
 
 class SavedBytes(unittest.TestCase):
@@ -100,10 +146,12 @@ class SavedBytes(unittest.TestCase):
             n, e = letters(report["sizes"]), 4 if report["dtype"] == "fp32" else 2
             with self.subTest(case=report["case"], dtype=report["dtype"], sizes=report["sizes"]):
                 self.assertEqual(report["saved_bytes"], CLOSED[report["case"]](n, e, square))
-                norms = {"llama": 2, "moe": 2, "gpt": 0, "head": 1}[report["case"]]
+                norms = {"llama": 2, "moe": 2, "gpt": 0, "head": 1, "lora": 2, "full": 0,
+                         "selective": 2, "mla": 2, "window": 2, "capacity": 2}[report["case"]]
+                columns = norms * n["h"] + (n["rq"] + n["rkv"] if report["case"] == "mla" else 0)
                 self.assertEqual(report["sole_holder"].get("MeanBackward1", 0),
-                                 norms * 4 * n["T"] * n["h"] if square else 0)
-                reads_input = report["dtype"] == "fp32" or report["case"] == "gpt"
+                                 4 * n["T"] * columns if square else 0)
+                reads_input = report["dtype"] == "fp32" or report["case"] in ("gpt", "full")
                 self.assertEqual(report["input_bytes"], e * n["T"] * n["h"] if reads_input else 0)
                 self.assertEqual(report["saved_bytes"], sum(t["bytes"] for t in report["tensors"]))
                 self.assertEqual(report["saved_bytes"], sum(report["by_part"].values()))

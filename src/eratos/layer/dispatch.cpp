@@ -1,0 +1,178 @@
+#include "eratos/layer/dispatch.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace eratos::layer {
+
+using ops::CollectiveKind;
+using ops::ElementwiseClass;
+using parallel::Axis;
+
+namespace {
+
+double rows_sent(const MoeSpec& spec, const LayerContext& c, double chosen) {
+  if (c.capacity_factor <= 0) return chosen;
+  const double capacity = spec.experts * std::ceil(chosen * c.capacity_factor / spec.experts);
+  return c.pad_to_capacity ? capacity : std::min(chosen, capacity);
+}
+
+// Distinct ranks that a token's copies go to.
+double destinations(const MoeSpec& spec, const LayerContext& c) {
+  const double e = c.ep;
+  return e * (1.0 - std::pow(1.0 - 1.0 / e, spec.top_k));
+}
+
+bool once_a_rank(const LayerContext& c) {
+  return c.dispatcher == Dispatcher::deepep || c.dispatcher == Dispatcher::hybridep;
+}
+
+// Rows that stand on this rank between the exchange and the experts' order.
+double rows_received(const MoeSpec& spec, const LayerContext& c, const RouteSizes& size) {
+  return once_a_rank(c) && c.ep > 1
+             ? std::min(size.sent, size.tokens * destinations(spec, c))
+             : size.sent;
+}
+
+// Where the rows change order beside the exchange.
+struct Sorts {
+  bool before = false;
+  bool behind = false;
+};
+Sorts sorts_of(const LayerContext& c, const RouteSizes& size) {
+  if (c.ep <= 1) return {true, false};
+  switch (c.dispatcher) {
+    case Dispatcher::alltoall:
+      return {true, size.local_experts > 1};
+    case Dispatcher::deepep:
+      return {false, true};
+    case Dispatcher::hybridep:
+    case Dispatcher::allgather:
+      break;
+  }
+  return {false, false};
+}
+
+Module module_of(Pass pass, bool scatter) {
+  return (pass == Pass::forward) == scatter ? Module::dispatch : Module::combine;
+}
+
+// One step of the way, in whichever pass: a new tensor of `elements` made from `from`.
+struct Way {
+  Builder& b;
+  Pass pass;
+  Module module;
+  TensorId at;
+
+  void permute(const char* name, double elements, TensorId map = ops::kNoTensor) {
+    const TensorId to = b.tensor(name, elements, module);
+    b.elementwise(pass, module, ElementwiseClass::permute, {at, map}, {to});
+    at = to;
+  }
+  void exchange(const char* name, CollectiveKind kind, Axis axis, double moved, double elements) {
+    const TensorId to = b.tensor(name, elements, module);
+    b.collective(pass, module, kind, axis, moved, b.context().activation, {at}, {to});
+    at = to;
+  }
+};
+
+TensorId scatter_from_all(Way way, const LayerContext& c, const RouteSizes& size, TensorId map) {
+  double all = size.tokens * size.width;
+  if (c.ep > 1) {
+    all *= c.ep;
+    way.exchange("gathered_tokens", CollectiveKind::all_gather, Axis::ep, all, all);
+  }
+  if (c.etp > 1) {
+    all *= c.etp;
+    way.exchange("gathered_etp_tokens", CollectiveKind::all_gather, Axis::etp, all, all);
+  }
+  way.permute("picked_rows", size.rows * size.width, map);
+  return way.at;
+}
+
+TensorId gather_to_all(Way way, const LayerContext& c, const RouteSizes& size, TensorId map) {
+  double all = size.tokens * size.width * c.ep * c.etp;
+  way.permute("partial_tokens", all, map);
+  if (c.etp > 1) {
+    way.exchange("reduced_etp_tokens", CollectiveKind::reduce_scatter, Axis::etp, all, all / c.etp);
+    all /= c.etp;
+  }
+  if (c.ep > 1) {
+    way.exchange("reduced_tokens", CollectiveKind::reduce_scatter, Axis::ep, all, all / c.ep);
+  }
+  return way.at;
+}
+
+}  // namespace
+
+RouteSizes route_sizes(const MoeSpec& spec, const LayerContext& c) {
+  RouteSizes size;
+  size.tokens = c.shard_tokens();
+  size.chosen = size.tokens * spec.top_k;
+  size.sent = rows_sent(spec, c, size.chosen);
+  size.rows = size.sent * c.etp;
+  size.local_experts = static_cast<double>(spec.experts) / c.ep;
+  size.width = spec.latent > 0 ? spec.latent : spec.hidden;
+  size.expert_width = spec.ffn / c.etp;
+  return size;
+}
+
+TensorId scatter_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId tokens, TensorId map) {
+  const LayerContext& c = b.context();
+  const RouteSizes size = route_sizes(spec, c);
+  Way way{b, pass, module_of(pass, true), tokens};
+  if (c.dispatcher == Dispatcher::allgather) return scatter_from_all(way, c, size, map);
+  const Sorts sorts = sorts_of(c, size);
+  const double received = rows_received(spec, c, size) * size.width;
+  const double arrived = c.dispatcher == Dispatcher::hybridep ? size.sent * size.width : received;
+  const bool forward = pass == Pass::forward;
+  if (sorts.before) {
+    way.permute(forward ? "permuted_rows" : "row_gradient", size.sent * size.width, map);
+  }
+  double here = sorts.before ? size.sent * size.width : arrived;
+  if (c.ep > 1) {
+    way.exchange(forward ? "received_rows" : "received_gradient", CollectiveKind::all_to_all,
+                 Axis::ep, received, arrived);
+    here = arrived;
+  }
+  if (c.etp > 1) {
+    way.exchange(forward ? "gathered_rows" : "gathered_row_gradient", CollectiveKind::all_gather,
+                 Axis::etp, here * c.etp, here * c.etp);
+  }
+  if (sorts.behind) {
+    way.permute(forward ? "sorted_rows" : "sorted_gradient", size.rows * size.width,
+                sorts.before ? ops::kNoTensor : map);
+  }
+  return way.at;
+}
+
+TensorId gather_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId rows, TensorId map) {
+  const LayerContext& c = b.context();
+  const RouteSizes size = route_sizes(spec, c);
+  Way way{b, pass, module_of(pass, false), rows};
+  if (c.dispatcher == Dispatcher::allgather) return gather_to_all(way, c, size, map);
+  const Sorts sorts = sorts_of(c, size);
+  const double received = rows_received(spec, c, size) * size.width;
+  const double here = c.dispatcher == Dispatcher::hybridep || sorts.before ? size.sent * size.width
+                                                                           : received;
+  const double returned = sorts.before ? size.sent * size.width : size.tokens * size.width;
+  const bool forward = pass == Pass::forward;
+  if (sorts.behind) {
+    way.permute(forward ? "unsorted_rows" : "unsorted_gradient", here * c.etp,
+                sorts.before ? ops::kNoTensor : map);
+  }
+  if (c.etp > 1) {
+    way.exchange(forward ? "reduced_rows" : "reduced_row_gradient", CollectiveKind::reduce_scatter,
+                 Axis::etp, here * c.etp, here);
+  }
+  if (c.ep > 1) {
+    way.exchange(forward ? "returned_rows" : "returned_gradient", CollectiveKind::all_to_all,
+                 Axis::ep, received, returned);
+  }
+  if (sorts.before) {
+    way.permute(forward ? "moe_output" : "moe_input_gradient", size.tokens * size.width, map);
+  }
+  return way.at;
+}
+
+}  // namespace eratos::layer

@@ -1,0 +1,161 @@
+// Hand-worked: what each dispatcher sends and permutes, and the rows that a capacity leaves.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <variant>
+
+#include "eratos/job/job.h"
+#include "eratos/lower/lower.h"
+#include "judges/jobs.h"
+
+namespace eratos::judges {
+namespace {
+
+// 1024 tokens of width 512, 16 experts of which a token visits 4; ep 8, two experts a rank.
+constexpr double kTokens = 1024, kWidth = 512, kTopK = 4, kRow = 2 * kWidth;
+const Sizes kSmall{1, kWidth, 8, 8, 64, 256, 1000};
+
+job::JobSpec moe_job(job::Dispatcher dispatcher, int gpus = 8) {
+  job::JobSpec spec =
+      job_of(mixtral(kSmall, 16, 4), gpus, {1, gpus, static_cast<int>(kTokens)});
+  spec.parallel.ep = gpus;
+  spec.routing.dispatcher = dispatcher;
+  return spec;
+}
+
+struct Way {
+  double sent = 0;      // bytes of the collectives there
+  double returned = 0;  // and back
+  int permutations = 0;
+  double rows = 0;  // of the experts' first product
+};
+
+Way forward_of(const job::JobSpec& spec) {
+  Way out;
+  const Lowered l = lowered(spec);
+  for (const ops::Op& op : layer_of(l).forward) {
+    if (const auto* c = std::get_if<ops::Collective>(&op.work)) {
+      if (op.module == ops::Module::dispatch) out.sent += c->bytes.value;
+      if (op.module == ops::Module::combine) out.returned += c->bytes.value;
+    }
+    if (const auto* e = std::get_if<ops::Elementwise>(&op.work)) {
+      out.permutations += e->kind == ops::ElementwiseClass::permute ? 1 : 0;
+    }
+    if (const auto* g = std::get_if<ops::Gemm>(&op.work)) {
+      if (op.module == ops::Module::expert_in) out.rows = g->m;
+    }
+  }
+  return out;
+}
+
+TEST(Dispatch, AllToAllSendsEveryCopyAndSortsTwice) {
+  const Way w = forward_of(moe_job(job::Dispatcher::alltoall));
+  EXPECT_EQ(w.sent, kTokens * kTopK * kRow);
+  EXPECT_EQ(w.returned, w.sent);
+  EXPECT_EQ(w.permutations, 4);
+  EXPECT_EQ(w.rows, kTokens * kTopK);
+}
+
+TEST(Dispatch, AllGatherBringsEveryTokenAndReducesAsMany) {
+  const Way w = forward_of(moe_job(job::Dispatcher::allgather));
+  EXPECT_EQ(w.sent, kTokens * 8 * kRow);
+  EXPECT_EQ(w.returned, w.sent);
+  EXPECT_EQ(w.permutations, 2);
+  EXPECT_EQ(w.rows, kTokens * kTopK);
+}
+
+TEST(Dispatch, DeepEpSendsOneCopyARankAndSortsBehind) {
+  const Way w = forward_of(moe_job(job::Dispatcher::deepep));
+  const double copies = 8 * (1 - std::pow(7.0 / 8, 4));  // 3.31 of 4
+  EXPECT_NEAR(w.sent, kTokens * copies * kRow, 1e-6);
+  EXPECT_EQ(w.returned, w.sent);
+  EXPECT_EQ(w.permutations, 2);
+  EXPECT_EQ(w.rows, kTokens * kTopK);
+}
+
+TEST(Dispatch, HybridEpWritesRowsInOrder) {
+  const Way w = forward_of(moe_job(job::Dispatcher::hybridep));
+  EXPECT_EQ(w.sent, forward_of(moe_job(job::Dispatcher::deepep)).sent);
+  EXPECT_EQ(w.permutations, 0);
+  EXPECT_EQ(w.rows, kTokens * kTopK);
+}
+
+TEST(Dispatch, OneRankPermutesAndSendsNothing) {
+  for (const auto d : {job::Dispatcher::alltoall, job::Dispatcher::allgather,
+                       job::Dispatcher::deepep, job::Dispatcher::hybridep}) {
+    job::JobSpec spec = moe_job(d, 1);
+    const Way w = forward_of(spec);
+    EXPECT_EQ(w.sent, 0);
+    EXPECT_EQ(w.permutations, 2);
+    EXPECT_EQ(w.rows, kTokens * kTopK);
+  }
+}
+
+// Every dispatcher mirrors itself in backward: as many bytes and permutations as forward.
+TEST(Dispatch, BackwardIsTheSameWay) {
+  for (const auto d : {job::Dispatcher::alltoall, job::Dispatcher::allgather,
+                       job::Dispatcher::deepep, job::Dispatcher::hybridep}) {
+    const job::JobSpec spec = moe_job(d);
+    const Lowered l = lowered(spec);
+    double forward = 0;
+    double backward = 0;
+    int permutations = 0;
+    const auto add = [&](const ops::Op& op, double& bytes, int sign) {
+      if (const auto* c = std::get_if<ops::Collective>(&op.work)) bytes += c->bytes.value;
+      if (const auto* e = std::get_if<ops::Elementwise>(&op.work)) {
+        if (e->kind == ops::ElementwiseClass::permute) permutations += sign;
+      }
+    };
+    for (const ops::Op& op : layer_of(l).forward) add(op, forward, 1);
+    for (const ops::Op& op : layer_of(l).backward) add(op, backward, -1);
+    EXPECT_NEAR(forward, backward, 1e-6);
+    EXPECT_EQ(permutations, 0);
+  }
+}
+
+// 4096 rows over 16 experts: 256 each. A factor of 0.5 keeps 128 of them, one of 1.25 all 256, and
+// padded 320; 0.3 is 76.8, so 77.
+TEST(Capacity, RowsOfAnExpert) {
+  const auto rows = [](double factor, bool padded) {
+    job::JobSpec spec = moe_job(job::Dispatcher::alltoall);
+    spec.routing.capacity_factor = factor;
+    spec.routing.pad_to_capacity = padded;
+    return forward_of(spec).rows / 16;
+  };
+  EXPECT_EQ(rows(0, false), 256);
+  EXPECT_EQ(rows(0.5, false), 128);
+  EXPECT_EQ(rows(1.25, false), 256);
+  EXPECT_EQ(rows(1.25, true), 320);
+  EXPECT_EQ(rows(0.5, true), 128);
+  EXPECT_EQ(rows(0.3, false), 77);
+}
+
+TEST(Capacity, MemoryFollowsTheRows) {
+  const auto bytes = [](double factor) {
+    job::JobSpec spec = moe_job(job::Dispatcher::alltoall);
+    spec.routing.capacity_factor = factor;
+    spec.routing.pad_to_capacity = factor > 0;
+    return saved(layer_of(lowered(spec)));
+  };
+  // A row more: gathered row, gate and up, their product, its place in the order and its weight.
+  const double row = kRow + 6 * 256 + 2 * 8 + 2;
+  EXPECT_EQ(bytes(1.5) - bytes(0), 0.5 * kTokens * kTopK * row);
+}
+
+TEST(Experts, WithoutAGroupedProductEachLaunchesItsOwnKernels) {
+  const auto kernels = [](bool grouped) {
+    job::JobSpec spec = moe_job(job::Dispatcher::alltoall);
+    spec.framework.fusions.grouped_gemm = grouped;
+    int count = 0;
+    for (const ops::Op& op : layer_of(lowered(spec)).forward) {
+      if (op.module == ops::Module::expert_in) count += op.kernels;
+    }
+    return count;
+  };
+  EXPECT_EQ(kernels(true), 1);
+  EXPECT_EQ(kernels(false), 2);  // 16 experts over 8 ranks
+}
+
+}  // namespace
+}  // namespace eratos::judges

@@ -64,7 +64,8 @@ TEST(StateRules, ContextParallelRanksShareTheOptimizer) {
 }
 
 // Source: Megatron-LM megatron/training/arguments.py, use_precision_aware_optimizer: gradients and
-// both moments in bf16, the master kept in fp32: 2 + 2 + (4 + 2 + 2)/d.
+// both moments in bf16; of the fp32 master the 16 bits that the parameter lacks (TransformerEngine
+// fused_adam.py, store_param_remainders, on by default): 2 + 2 + (2 + 2 + 2)/d.
 TEST(StateRules, PrecisionAwareOptimizer) {
   job::JobSpec s = dense_job();
   s.parallel.sharding = Sharding::zero1;
@@ -72,9 +73,11 @@ TEST(StateRules, PrecisionAwareOptimizer) {
   s.optimizer.main_gradient = DType::bf16;
   s.optimizer.exp_avg = DType::bf16;
   s.optimizer.exp_avg_sq = DType::bf16;
-  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 4 + 8.0 / 8);
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 4 + 6.0 / 8);
   s.optimizer.exp_avg = DType::fp8;
   s.optimizer.exp_avg_sq = DType::fp8;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 4 + 4.0 / 8);
+  s.optimizer.precision_aware = false;  // a whole master
   EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 4 + 6.0 / 8);
 }
 

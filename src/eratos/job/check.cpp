@@ -6,12 +6,8 @@
 #include "eratos/job/job.h"
 #include "eratos/job/optimizer.h"
 #include "eratos/job/placement.h"
-#include "eratos/layer/attention.h"
-#include "eratos/layer/compressed_attention.h"
-#include "eratos/layer/delta_net.h"
 #include "eratos/layer/legality.h"
-#include "eratos/layer/mamba.h"
-#include "eratos/layer/mla.h"
+#include "eratos/layer/mixers.h"
 #include "eratos/layer/mlp.h"
 #include "eratos/layer/moe.h"
 #include "eratos/layer/output.h"
@@ -259,17 +255,7 @@ void check_recompute(const JobSpec& s, Diagnostics& faults) {
 
 void check_layers(const JobSpec& s, const CheckedJob& out, Diagnostics& faults) {
   for (const layer::BlockSpec& block : s.model.blocks) {
-    if (const auto* a = std::get_if<layer::AttentionSpec>(&block.mixer)) {
-      layer::check_attention(*a, out.parallel, faults);
-    } else if (const auto* mla = std::get_if<layer::MlaSpec>(&block.mixer)) {
-      layer::check_mla(*mla, out.parallel, faults);
-    } else if (const auto* mamba = std::get_if<layer::MambaSpec>(&block.mixer)) {
-      layer::check_mamba(*mamba, out.parallel, faults);
-    } else if (const auto* delta = std::get_if<layer::DeltaNetSpec>(&block.mixer)) {
-      layer::check_delta_net(*delta, out.parallel, faults);
-    } else if (const auto* c = std::get_if<layer::CompressedAttentionSpec>(&block.mixer)) {
-      layer::check_compressed_attention(*c, out.parallel, faults);
-    }
+    layer::check_mixer(block.mixer, out.parallel, faults);
     if (const auto* m = std::get_if<layer::MlpSpec>(&block.feed_forward)) {
       layer::check_mlp(*m, out.parallel, faults);
     } else if (const auto* moe = std::get_if<layer::MoeSpec>(&block.feed_forward)) {

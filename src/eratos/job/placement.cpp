@@ -2,9 +2,8 @@
 
 #include <variant>
 
-#include "eratos/layer/delta_net.h"
 #include "eratos/layer/legality.h"
-#include "eratos/layer/mamba.h"
+#include "eratos/layer/mixers.h"
 
 namespace eratos::job {
 
@@ -111,10 +110,8 @@ double layer_cost(const layer::BlockSpec& block) {
   double cost = 0;
   if (const auto* a = std::get_if<layer::AttentionSpec>(&block.mixer)) {
     cost += 4.0 * a->heads * a->head_dim * a->hidden;
-  }
-  if (const auto* m = std::get_if<layer::MambaSpec>(&block.mixer)) cost += layer::mamba_projections(*m);
-  if (const auto* m = std::get_if<layer::DeltaNetSpec>(&block.mixer)) {
-    cost += layer::delta_net_projections(*m);
+  } else {
+    cost += layer::mixer_work(block.mixer, 0, true).weights;
   }
   if (const auto* m = std::get_if<layer::MlpSpec>(&block.feed_forward)) cost += 3.0 * m->ffn * m->hidden;
   return cost;

@@ -211,4 +211,26 @@ TensorId attention_backward(const AttentionSpec& spec, Builder& b, const Attenti
   return linear_backward(qkv_linear(spec, b), b, s.qkv, d_mixed);
 }
 
+double attention_parameters(const AttentionSpec& a) {
+  const double q = static_cast<double>(a.heads) * a.head_dim;
+  const double kv = static_cast<double>(a.kv_heads) * a.head_dim;
+  const double projected = q * (a.output_gate ? 2 : 1) + kv * (a.shared_kv ? 1 : 2);
+  double n = a.hidden * projected + q * a.hidden;
+  if (a.qkv_bias) n += projected;
+  if (a.out_bias) n += a.hidden;
+  if (a.qk_norm && a.qk_norm_weight) n += 2.0 * a.head_dim;
+  if (a.qk_norm_full && a.qk_norm_weight) n += q + kv;
+  if (a.sinks) n += a.heads;
+  return n;
+}
+
+MixerWork attention_work(const AttentionSpec& a, double sequence, bool causal) {
+  const double q = static_cast<double>(a.heads) * a.head_dim;
+  const double kv = static_cast<double>(a.kv_heads) * a.head_dim;
+  const double positions = a.chunk > 0 ? std::min<double>(a.chunk, sequence) : sequence;
+  return {.weights = a.hidden * (q * (a.output_gate ? 3 : 2) + kv * (a.shared_kv ? 1 : 2)),
+          .width = 2 * q,
+          .keys = ops::visible_keys(positions, causal, a.window)};
+}
+
 }  // namespace eratos::layer

@@ -27,6 +27,7 @@
 
 #include "eratos/layer/legality.h"
 #include "eratos/layer/linear.h"
+#include "eratos/layer/mixer_work.h"
 #include "eratos/layer/norm.h"
 #include "eratos/layer/specs.h"
 
@@ -75,6 +76,11 @@ struct AttentionState {
   TensorId gate = ops::kNoTensor;
   TensorId extra = ops::kNoTensor;
 };
+
+inline constexpr MixerNames kAttentionNames{"attention alone", "dense layer", "moe layer"};
+
+double attention_parameters(const AttentionSpec& spec);
+MixerWork attention_work(const AttentionSpec& spec, double sequence, bool causal);
 
 void check_attention(const AttentionSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out);
 TensorId attention_forward(const AttentionSpec& spec, Builder& b, TensorId x, AttentionState& s);

@@ -233,4 +233,10 @@ TensorId compressed_attention_backward(const CompressedAttentionSpec& spec, Buil
   return dx;
 }
 
+MixerWork compressed_attention_work(const CompressedAttentionSpec& spec, double sequence, bool) {
+  return {.weights = compressed_attention_projections(spec),
+          .width = 2.0 * spec.heads * spec.head_dim,
+          .keys = compressed_attention_keys(spec, sequence)};
+}
+
 }  // namespace eratos::layer

@@ -21,6 +21,7 @@
 
 #include "eratos/layer/legality.h"
 #include "eratos/layer/linear.h"
+#include "eratos/layer/mixer_work.h"
 #include "eratos/layer/norm.h"
 #include "eratos/layer/specs.h"
 
@@ -46,11 +47,17 @@ struct CompressedAttentionState {
   TensorId grouped = ops::kNoTensor;
 };
 
+inline constexpr MixerNames kCompressedAttentionNames{
+    "compressed-attention alone", "compressed-attention layer", "compressed-attention moe layer"};
+
 double compressed_attention_parameters(const CompressedAttentionSpec& spec);
 // Weights of its projections: what a token meets as matrix products.
 double compressed_attention_projections(const CompressedAttentionSpec& spec);
 // Keys that a query sees on average.
 double compressed_attention_keys(const CompressedAttentionSpec& spec, double sequence);
+
+MixerWork compressed_attention_work(const CompressedAttentionSpec& spec, double sequence,
+                                    bool causal);
 
 void check_compressed_attention(const CompressedAttentionSpec& spec, const parallel::ParallelSpec& p,
                                 Diagnostics& out);

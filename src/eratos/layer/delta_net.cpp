@@ -285,4 +285,11 @@ TensorId delta_net_backward(const DeltaNetSpec& spec, Builder& b, const DeltaNet
   return dx;
 }
 
+MixerWork delta_net_work(const DeltaNetSpec& spec, double, bool) {
+  const double states = 4.0 * spec.value_heads * spec.value_dim * spec.value_dim;
+  const double taps =
+      spec.conv * (2.0 * spec.key_heads * spec.key_dim + 1.0 * spec.value_heads * spec.value_dim);
+  return {.weights = delta_net_projections(spec) + taps + states};
+}
+
 }  // namespace eratos::layer

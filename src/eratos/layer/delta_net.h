@@ -27,6 +27,7 @@
 
 #include "eratos/layer/legality.h"
 #include "eratos/layer/linear.h"
+#include "eratos/layer/mixer_work.h"
 #include "eratos/layer/norm.h"
 #include "eratos/layer/scan.h"
 #include "eratos/layer/specs.h"
@@ -52,11 +53,18 @@ struct DeltaNetState {
   TensorId normed = ops::kNoTensor;
 };
 
+inline constexpr MixerNames kDeltaNetNames{"delta-net alone", "delta-net layer",
+                                           "delta-net moe layer"};
+
 double delta_net_parameters(const DeltaNetSpec& spec);
 // Weights of its projections: what a token meets as matrix products.
 double delta_net_projections(const DeltaNetSpec& spec);
 // FLOPs of the recurrence, forward, one token, all heads.
 double delta_net_scan_flops(const DeltaNetSpec& spec, double sequence);
+
+// The state is multiplied four times.
+// Source: NVIDIA/Megatron-LM megatron/training/training.py (the gated delta rule).
+MixerWork delta_net_work(const DeltaNetSpec& spec, double sequence, bool causal);
 
 void check_delta_net(const DeltaNetSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out);
 TensorId delta_net_forward(const DeltaNetSpec& spec, Builder& b, TensorId x, DeltaNetState& s);

@@ -173,4 +173,8 @@ TensorId mamba_backward(const MambaSpec& spec, Builder& b, const MambaState& s, 
   return linear_backward(in_linear(spec), b, s.in, d_projection);
 }
 
+MixerWork mamba_work(const MambaSpec& spec, double, bool) {
+  return {.weights = mamba_projections(spec) + 3.5 * spec.heads * spec.head_dim * spec.state};
+}
+
 }  // namespace eratos::layer

@@ -20,6 +20,7 @@
 
 #include "eratos/layer/legality.h"
 #include "eratos/layer/linear.h"
+#include "eratos/layer/mixer_work.h"
 #include "eratos/layer/norm.h"
 #include "eratos/layer/scan.h"
 #include "eratos/layer/specs.h"
@@ -34,11 +35,17 @@ struct MambaState {
   NormState norm;
 };
 
+inline constexpr MixerNames kMambaNames{"mamba alone", "mamba layer", "mamba moe layer"};
+
 double mamba_parameters(const MambaSpec& spec);
 // Weights of its projections: what a token meets as matrix products.
 double mamba_projections(const MambaSpec& spec);
 // FLOPs of the scan, forward, one token, all heads.
 double mamba_scan_flops(const MambaSpec& spec, double sequence);
+
+// 7 d N FLOPs forward for the scan, as if position by position.
+// Source: NVIDIA/Megatron-LM megatron/training/training.py (mamba_layer_flops).
+MixerWork mamba_work(const MambaSpec& spec, double sequence, bool causal);
 
 void check_mamba(const MambaSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out);
 TensorId mamba_forward(const MambaSpec& spec, Builder& b, TensorId x, MambaState& s);

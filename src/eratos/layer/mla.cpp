@@ -135,4 +135,33 @@ TensorId mla_backward(const MlaSpec& spec, Builder& b, const MlaState& s, Tensor
   return dx;
 }
 
+double mla_parameters(const MlaSpec& a) {
+  const double qk = a.qk_nope_head_dim + a.qk_rope_head_dim;
+  const double heads = a.heads;
+  double n = 0;
+  if (a.q_lora_rank > 0) {
+    n += a.hidden * a.q_lora_rank + a.q_lora_rank + a.q_lora_rank * heads * qk;
+  } else {
+    n += a.hidden * heads * qk;
+  }
+  n += a.hidden * (a.kv_lora_rank + a.qk_rope_head_dim) + a.kv_lora_rank;
+  n += a.kv_lora_rank * heads * (a.qk_nope_head_dim + a.v_head_dim);
+  n += heads * a.v_head_dim * a.hidden;
+  return n;
+}
+
+MixerWork mla_work(const MlaSpec& m, double sequence, bool causal) {
+  const double qk = m.qk_nope_head_dim + m.qk_rope_head_dim;
+  const double heads = m.heads;
+  MixerWork w;
+  w.weights = m.q_lora_rank > 0 ? m.hidden * m.q_lora_rank + m.q_lora_rank * heads * qk
+                                : m.hidden * heads * qk;
+  w.weights += m.hidden * (m.kv_lora_rank + m.qk_rope_head_dim);
+  w.weights += m.kv_lora_rank * heads * (m.qk_nope_head_dim + m.v_head_dim);
+  w.weights += heads * m.v_head_dim * m.hidden;
+  w.width = heads * (qk + m.v_head_dim);
+  w.keys = ops::visible_keys(sequence, causal, 0);
+  return w;
+}
+
 }  // namespace eratos::layer

@@ -26,6 +26,11 @@ struct MlaState {
   CoreState core;
 };
 
+inline constexpr MixerNames kMlaNames = kAttentionNames;
+
+double mla_parameters(const MlaSpec& spec);
+MixerWork mla_work(const MlaSpec& spec, double sequence, bool causal);
+
 void check_mla(const MlaSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out);
 TensorId mla_forward(const MlaSpec& spec, Builder& b, TensorId x, MlaState& s);
 TensorId mla_backward(const MlaSpec& spec, Builder& b, const MlaState& s, TensorId dy);

@@ -2,48 +2,17 @@
 
 #include <variant>
 
-#include "eratos/layer/compressed_attention.h"
-#include "eratos/layer/delta_net.h"
 #include "eratos/layer/hyper_connection.h"
-#include "eratos/layer/mamba.h"
+#include "eratos/layer/mixers.h"
 #include "eratos/layer/norm.h"
 
 namespace eratos::model {
 
 namespace {
 
-using layer::AttentionSpec;
 using layer::MlaSpec;
 using layer::MlpSpec;
 using layer::MoeSpec;
-
-double parameters_of(const AttentionSpec& a) {
-  const double q = static_cast<double>(a.heads) * a.head_dim;
-  const double kv = static_cast<double>(a.kv_heads) * a.head_dim;
-  const double projected = q * (a.output_gate ? 2 : 1) + kv * (a.shared_kv ? 1 : 2);
-  double n = a.hidden * projected + q * a.hidden;
-  if (a.qkv_bias) n += projected;
-  if (a.out_bias) n += a.hidden;
-  if (a.qk_norm && a.qk_norm_weight) n += 2.0 * a.head_dim;
-  if (a.qk_norm_full && a.qk_norm_weight) n += q + kv;
-  if (a.sinks) n += a.heads;
-  return n;
-}
-
-double parameters_of(const MlaSpec& a) {
-  const double qk = a.qk_nope_head_dim + a.qk_rope_head_dim;
-  const double heads = a.heads;
-  double n = 0;
-  if (a.q_lora_rank > 0) {
-    n += a.hidden * a.q_lora_rank + a.q_lora_rank + a.q_lora_rank * heads * qk;
-  } else {
-    n += a.hidden * heads * qk;
-  }
-  n += a.hidden * (a.kv_lora_rank + a.qk_rope_head_dim) + a.kv_lora_rank;
-  n += a.kv_lora_rank * heads * (a.qk_nope_head_dim + a.v_head_dim);
-  n += heads * a.v_head_dim * a.hidden;
-  return n;
-}
 
 double parameters_of(const MlpSpec& m) {
   double n = (m.gated ? 3 : 2) * m.hidden * m.ffn;
@@ -75,17 +44,7 @@ Split parameters_of(const MoeSpec& m) {
 
 Split parameters_of(const layer::BlockSpec& block, double hidden) {
   Split s;
-  if (const auto* a = std::get_if<AttentionSpec>(&block.mixer)) {
-    s.total += parameters_of(*a);
-  } else if (const auto* mla = std::get_if<MlaSpec>(&block.mixer)) {
-    s.total += parameters_of(*mla);
-  } else if (const auto* mamba = std::get_if<layer::MambaSpec>(&block.mixer)) {
-    s.total += layer::mamba_parameters(*mamba);
-  } else if (const auto* delta = std::get_if<layer::DeltaNetSpec>(&block.mixer)) {
-    s.total += layer::delta_net_parameters(*delta);
-  } else if (const auto* c = std::get_if<layer::CompressedAttentionSpec>(&block.mixer)) {
-    s.total += layer::compressed_attention_parameters(*c);
-  }
+  s.total += layer::mixer_parameters(block.mixer);
   if (const auto* m = std::get_if<MlpSpec>(&block.feed_forward)) {
     s.total += parameters_of(*m);
   } else if (const auto* moe = std::get_if<MoeSpec>(&block.feed_forward)) {

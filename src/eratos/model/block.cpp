@@ -2,13 +2,9 @@
 
 #include <variant>
 
-#include "eratos/layer/attention.h"
-#include "eratos/layer/compressed_attention.h"
-#include "eratos/layer/delta_net.h"
 #include "eratos/layer/embedding.h"
 #include "eratos/layer/hyper_connection.h"
-#include "eratos/layer/mamba.h"
-#include "eratos/layer/mla.h"
+#include "eratos/layer/mixers.h"
 #include "eratos/layer/mlp.h"
 #include "eratos/layer/moe.h"
 #include "eratos/layer/output.h"
@@ -30,11 +26,7 @@ struct BlockState {
   layer::NormState feed_forward_norm;
   layer::NormState mixer_post_norm;
   layer::NormState feed_forward_post_norm;
-  layer::AttentionState attention;
-  layer::MlaState mla;
-  layer::MambaState mamba;
-  layer::DeltaNetState delta_net;
-  layer::CompressedAttentionState compressed;
+  layer::MixerState mixer;
   layer::HyperState mixer_streams;
   layer::HyperState feed_forward_streams;
   layer::MlpState mlp;
@@ -42,38 +34,6 @@ struct BlockState {
   TensorId mask_mixer = ops::kNoTensor;
   TensorId mask_feed_forward = ops::kNoTensor;
 };
-
-TensorId mixer_forward(const layer::BlockSpec& block, Builder& b, TensorId x, BlockState& s) {
-  if (const auto* a = std::get_if<layer::AttentionSpec>(&block.mixer)) {
-    return layer::attention_forward(*a, b, x, s.attention);
-  }
-  if (const auto* m = std::get_if<layer::MambaSpec>(&block.mixer)) {
-    return layer::mamba_forward(*m, b, x, s.mamba);
-  }
-  if (const auto* d = std::get_if<layer::DeltaNetSpec>(&block.mixer)) {
-    return layer::delta_net_forward(*d, b, x, s.delta_net);
-  }
-  if (const auto* c = std::get_if<layer::CompressedAttentionSpec>(&block.mixer)) {
-    return layer::compressed_attention_forward(*c, b, x, s.compressed);
-  }
-  return layer::mla_forward(*std::get_if<layer::MlaSpec>(&block.mixer), b, x, s.mla);
-}
-
-TensorId mixer_backward(const layer::BlockSpec& block, Builder& b, const BlockState& s, TensorId dy) {
-  if (const auto* a = std::get_if<layer::AttentionSpec>(&block.mixer)) {
-    return layer::attention_backward(*a, b, s.attention, dy);
-  }
-  if (const auto* m = std::get_if<layer::MambaSpec>(&block.mixer)) {
-    return layer::mamba_backward(*m, b, s.mamba, dy);
-  }
-  if (const auto* d = std::get_if<layer::DeltaNetSpec>(&block.mixer)) {
-    return layer::delta_net_backward(*d, b, s.delta_net, dy);
-  }
-  if (const auto* c = std::get_if<layer::CompressedAttentionSpec>(&block.mixer)) {
-    return layer::compressed_attention_backward(*c, b, s.compressed, dy);
-  }
-  return layer::mla_backward(*std::get_if<layer::MlaSpec>(&block.mixer), b, s.mla, dy);
-}
 
 TensorId feed_forward_forward(const layer::BlockSpec& block, Builder& b, TensorId x, BlockState& s) {
   if (const auto* m = std::get_if<layer::MlpSpec>(&block.feed_forward)) {
@@ -149,11 +109,11 @@ TensorId mixer_branch(const layer::BlockSpec& block, Builder& b, double hidden, 
     const TensorId read = layer::collapse_forward(b, hidden, block.streams, x, s.mixer_streams);
     const TensorId input = enter(block, b, hidden, read, s.mixer_norm);
     const TensorId mixed =
-        leave(block, b, hidden, mixer_forward(block, b, input, s), s.mixer_post_norm);
+        leave(block, b, hidden, layer::mixer_forward(block.mixer, b, input, s.mixer), s.mixer_post_norm);
     return layer::spread_forward(b, hidden, block.streams, mixed, s.mixer_streams);
   }
   const TensorId input = enter(block, b, hidden, x, s.mixer_norm);
-  const TensorId mixed = leave(block, b, hidden, mixer_forward(block, b, input, s), s.mixer_post_norm);
+  const TensorId mixed = leave(block, b, hidden, layer::mixer_forward(block.mixer, b, input, s.mixer), s.mixer_post_norm);
   return add_residual(b, mixed, x, hidden, s.mask_mixer);
 }
 TensorId feed_forward_branch(const layer::BlockSpec& block, Builder& b, double hidden, TensorId x,
@@ -177,12 +137,12 @@ TensorId mixer_branch_backward(const layer::BlockSpec& block, Builder& b, double
   if (block.streams > 1) {
     const auto g = layer::spread_backward(b, hidden, block.streams, s.mixer_streams, dy);
     const TensorId d = leave_backward(block, b, s.mixer_post_norm, g.branch);
-    const TensorId dx = enter_backward(block, b, s.mixer_norm, mixer_backward(block, b, s, d));
+    const TensorId dx = enter_backward(block, b, s.mixer_norm, layer::mixer_backward(block.mixer, b, s.mixer, d));
     return layer::collapse_backward(b, hidden, block.streams, s.mixer_streams, g, dx);
   }
   const TensorId d = leave_backward(block, b, s.mixer_post_norm,
                                     branch_gradient(b, dy, s.mask_mixer, hidden));
-  const TensorId dx = enter_backward(block, b, s.mixer_norm, mixer_backward(block, b, s, d));
+  const TensorId dx = enter_backward(block, b, s.mixer_norm, layer::mixer_backward(block.mixer, b, s.mixer, d));
   return sum_gradients(b, dx, dy, hidden);
 }
 TensorId feed_forward_branch_backward(const layer::BlockSpec& block, Builder& b, double hidden,
@@ -209,7 +169,7 @@ TensorId block_forward(const layer::BlockSpec& block, Builder& b, double hidden,
   }
   const TensorId mixer_input = enter(block, b, hidden, x, s.mixer_norm);
   const TensorId mixed =
-      leave(block, b, hidden, mixer_forward(block, b, mixer_input, s), s.mixer_post_norm);
+      leave(block, b, hidden, layer::mixer_forward(block.mixer, b, mixer_input, s.mixer), s.mixer_post_norm);
   const TensorId input =
       block.norm_per_branch ? enter(block, b, hidden, x, s.feed_forward_norm) : mixer_input;
   const TensorId fed =
@@ -230,7 +190,7 @@ TensorId block_backward(const layer::BlockSpec& block, Builder& b, double hidden
   const TensorId d_mixed = leave_backward(block, b, s.mixer_post_norm,
                                           branch_gradient(b, d_added, s.mask_mixer, hidden));
   if (block.norm_per_branch) d_input = enter_backward(block, b, s.feed_forward_norm, d_input);
-  TensorId d_both = mixer_backward(block, b, s, d_mixed);
+  TensorId d_both = layer::mixer_backward(block.mixer, b, s.mixer, d_mixed);
   if (block.norm_per_branch) d_both = enter_backward(block, b, s.mixer_norm, d_both);
   d_both = sum_gradients(b, d_input, d_both, hidden);
   if (!block.norm_per_branch) d_both = enter_backward(block, b, s.mixer_norm, d_both);
@@ -264,18 +224,8 @@ TensorId incoming_gradient(Builder& b, double hidden) {
 
 const char* kind_of(const layer::BlockSpec& block) {
   const bool moe = std::holds_alternative<layer::MoeSpec>(block.feed_forward);
-  const bool alone = !layer::has_feed_forward(block);
-  if (!layer::has_mixer(block)) return moe ? "moe alone" : "mlp alone";
-  if (std::holds_alternative<layer::MambaSpec>(block.mixer)) {
-    return alone ? "mamba alone" : moe ? "mamba moe layer" : "mamba layer";
-  }
-  if (std::holds_alternative<layer::DeltaNetSpec>(block.mixer)) {
-    return alone ? "delta-net alone" : moe ? "delta-net moe layer" : "delta-net layer";
-  }
-  if (std::holds_alternative<layer::CompressedAttentionSpec>(block.mixer) && moe) {
-    return "compressed-attention moe layer";
-  }
-  return alone ? "attention alone" : moe ? "moe layer" : "dense layer";
+  const layer::MixerNames names = layer::mixer_names(block.mixer);
+  return !layer::has_feed_forward(block) ? names.alone : moe ? names.moe : names.dense;
 }
 
 void lower_block(const layer::BlockSpec& block, const layer::LayerContext& context, double hidden,

@@ -134,6 +134,39 @@ TEST(HuggingFace, Qwen3Moe) {
             30532122624.0);
 }
 
+TEST(HuggingFace, Gemma2HasWindowsInEverySecondLayer) {
+  const JobRead out = config(
+      R"({"model_type": "gemma2", "hidden_size": 3584, "intermediate_size": 14336,
+          "num_hidden_layers": 42, "num_attention_heads": 16, "num_key_value_heads": 8,
+          "head_dim": 256, "vocab_size": 256000, "sliding_window": 4096,
+          "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0,
+          "hidden_activation": "gelu_pytorch_tanh"})");
+  EXPECT_EQ(parameters(out), 9241705984.0);
+  const model::Architecture& a = out.job.model;
+  ASSERT_EQ(a.blocks.size(), 2u);
+  EXPECT_EQ(std::get<layer::AttentionSpec>(a.blocks[a.pattern[0]].mixer).window, 4096);
+  EXPECT_EQ(std::get<layer::AttentionSpec>(a.blocks[a.pattern[41]].mixer).window, 0);
+  EXPECT_EQ(a.final_soft_cap, 30);
+}
+
+TEST(HuggingFace, LayersWithWindowsByName) {
+  const JobRead out = config(
+      R"({"model_type": "gpt_oss", "hidden_size": 2880, "intermediate_size": 2880,
+          "num_hidden_layers": 4, "num_attention_heads": 64, "num_key_value_heads": 8,
+          "head_dim": 64, "num_local_experts": 32, "num_experts_per_tok": 4,
+          "attention_bias": true, "vocab_size": 201088, "sliding_window": 128,
+          "layer_types": ["full_attention", "sliding_attention", "sliding_attention",
+                          "full_attention"], "hidden_act": "silu"})");
+  // Ends 2 * 201088 * 2880 and a norm; a layer as 20,914,757,184 of the 24-layer model has it.
+  const double ends = 2.0 * 201088 * 2880 + 2880;
+  EXPECT_EQ(parameters(out), ends + 4 * (20914757184.0 - ends) / 24);
+  std::vector<int> windows;
+  for (const std::uint8_t kind : out.job.model.pattern) {
+    windows.push_back(std::get<layer::AttentionSpec>(out.job.model.blocks[kind].mixer).window);
+  }
+  EXPECT_EQ(windows, (std::vector<int>{0, 128, 128, 0}));
+}
+
 TEST(HuggingFace, DeepSeekV3) {
   const JobRead out = config(
       R"({"model_type": "deepseek_v3", "hidden_size": 7168, "intermediate_size": 18432,
@@ -189,8 +222,8 @@ TEST(HuggingFace, BadConfigs) {
   const std::string missing = bad(R"({"model_type": "llama", "hidden_size": 64})");
   EXPECT_NE(missing.find("`num_hidden_layers` is missing"), std::string::npos) << missing;
   EXPECT_NE(missing.find("`vocab_size` is missing"), std::string::npos) << missing;
-  EXPECT_NE(bad(R"({"model_type": "mistral", "hidden_size": 64, "sliding_window": 4096})")
-                .find("sliding-window attention is not modelled yet"),
+  EXPECT_NE(bad(R"({"model_type": "mistral", "hidden_size": 64, "hidden_act": "tan"})")
+                .find("activation `tan` is not modelled yet"),
             std::string::npos);
 }
 

@@ -48,9 +48,6 @@ void approximations(const job::CheckedJob& job, std::vector<Warning>& out) {
                    "experts are assumed to get equal shares of the tokens; natural routing is slower "
                    "and needs more memory"});
   }
-  if (spec.routing.capacity_factor > 0) {
-    out.push_back({"capacity-factor-ignored", "the capacity factor is treated as dropless routing"});
-  }
   if (spec.graph_share > 0 && spec.graph_share < 1) {
     out.push_back({"graphs-partial", "launches inside graphs are taken as a fixed share of all"});
   }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "eratos/reader/decode.h"
@@ -25,6 +26,12 @@ struct ModelType {
   bool qk_norm = false;
   bool tied = false;         // where tie_word_embeddings is absent
   bool shared_gate = false;  // of the shared expert
+  const char* window_ratio = nullptr;  // local to global layers where the file does not say
+  bool gemma = false;        // embedding scaled, norms behind the branches from the second on
+  bool post_norms = false;
+  bool pre_norms = true;
+  bool qk_norm_full = false;
+  bool gpt_oss = false;      // sinks, biases everywhere
 };
 
 constexpr ModelType kTypes[] = {
@@ -38,6 +45,15 @@ constexpr ModelType kTypes[] = {
     {.name = "deepseek_v2", .family = Family::deepseek},
     {.name = "deepseek_v3", .family = Family::deepseek},
     {.name = "gpt2", .family = Family::gpt2, .tied = true},
+    {.name = "gemma", .family = Family::llama, .tied = true, .gemma = true},
+    {.name = "gemma2", .family = Family::llama, .tied = true, .window_ratio = "1:1", .gemma = true,
+     .post_norms = true},
+    {.name = "gemma3_text", .family = Family::llama, .qk_norm = true, .tied = true,
+     .window_ratio = "5:1", .gemma = true, .post_norms = true},
+    {.name = "phi3", .family = Family::llama},
+    {.name = "olmo2", .family = Family::llama, .post_norms = true, .pre_norms = false,
+     .qk_norm_full = true},
+    {.name = "gpt_oss", .family = Family::mixtral, .window_ratio = "1:1", .gpt_oss = true},
 };
 
 struct Config {
@@ -102,7 +118,8 @@ struct Config {
 
 void put_activation(Config& c, const char* key, bool gated) {
   const Node* node = c.get(key);
-  const std::string word = node == nullptr ? (gated ? "silu" : "gelu_new") : node->raw();
+  const bool gelu = !gated || std::string_view(key) == "hidden_activation";
+  const std::string word = node == nullptr ? (gelu ? "gelu_new" : "silu") : node->raw();
   const char* name = "";
   if (word == "silu" || word == "swish") name = "silu";
   if (word.rfind("gelu", 0) == 0) name = "gelu";
@@ -186,6 +203,52 @@ void read_experts(Config& c, const ModelType& type, std::int64_t layers) {
   c.put("moe.pattern", "decoder_sparse_step", std::move(pattern));
 }
 
+// Layers with a window: by name, by period, or by the model type's habit. Source: huggingface/
+// transformers configuration_gemma3.py (layer_types, sliding_window_pattern), configuration_qwen2.py.
+void put_windows(Config& c, const ModelType& type) {
+  const bool on = c.flag("use_sliding_window", true);
+  const auto window = c.integer("sliding_window");
+  const auto period = c.integer("sliding_window_pattern");
+  const Node* kinds = c.get("layer_types");
+  c.used.insert("max_window_layers");
+  if (!window || !on) return;
+  Node local = Node::sequence();
+  bool any = kinds == nullptr;
+  if (kinds != nullptr) {
+    for (const Node& each : kinds->items()) {
+      const bool is = each.raw() == "sliding_attention";
+      any = any || is;
+      local.append(Node::integer(is ? 1 : 0));
+    }
+  }
+  if (!any) return;
+  c.put("sliding_window", "sliding_window", Node::integer(*window));
+  if (kinds != nullptr) {
+    c.put("window_pattern", "layer_types", std::move(local));
+  } else if (period && *period > 1) {
+    c.put("window_pattern", "sliding_window_pattern",
+          Node::string(std::to_string(*period - 1) + ":1"));
+  } else if (type.window_ratio != nullptr) {
+    c.put("window_pattern", "model_type", Node::string(type.window_ratio));
+  }
+}
+
+void put_norms_and_caps(Config& c, const ModelType& type) {
+  if (type.gemma) c.put("embedding_scale", "model_type", Node::boolean(true));
+  if (type.post_norms) c.put("post_norms", "model_type", Node::boolean(true));
+  if (!type.pre_norms) c.put("pre_norms", "model_type", Node::boolean(false));
+  if (type.qk_norm_full) c.put("qk_norm_full", "model_type", Node::boolean(true));
+  for (const auto& [path, key] : {std::pair{"attention_soft_cap", "attn_logit_softcapping"},
+                                  std::pair{"final_soft_cap", "final_logit_softcapping"}}) {
+    if (const Node* cap = c.get(key); cap != nullptr) c.put(path, key, *cap);
+  }
+  if (type.gpt_oss) {
+    c.put("attention_sinks", "model_type", Node::boolean(true));
+    c.put("mlp_bias", "model_type", Node::boolean(true));
+    c.put("moe.router_bias", "model_type", Node::boolean(true));
+  }
+}
+
 void read_decoder(Config& c, const ModelType& type) {
   const std::int64_t layers = c.need("layers", "num_hidden_layers");
   const std::int64_t hidden = c.need("hidden", "hidden_size");
@@ -194,7 +257,7 @@ void read_decoder(Config& c, const ModelType& type) {
   c.put("gated_mlp", "model_type", Node::boolean(true));
   c.put("norm", "model_type", Node::string("rmsnorm"));
   c.put("position", "model_type", Node::string("rotary"));
-  put_activation(c, "hidden_act", true);
+  put_activation(c, type.gemma ? "hidden_activation" : "hidden_act", true);
   if (type.family != Family::mixtral) c.need("ffn", "intermediate_size");
 
   const bool bias = c.flag("attention_bias", false);
@@ -212,13 +275,8 @@ void read_decoder(Config& c, const ModelType& type) {
           c.get("head_dim") == nullptr ? "hidden_size / num_attention_heads" : "");
     c.put("qk_norm", "model_type", Node::boolean(type.qk_norm));
   }
-  const bool windows = c.flag("use_sliding_window", true);
-  if (const Node* window = c.get("sliding_window"); window != nullptr && windows) {
-    c.bad.push_back({.where = window->where(),
-                     .message = "sliding-window attention is not modelled yet",
-                     .cure = "set it to null for full attention",
-                     .field = "model"});
-  }
+  put_windows(c, type);
+  put_norms_and_caps(c, type);
   if (type.family != Family::llama) read_experts(c, type, layers);
   if (type.name == "deepseek_v3") {
     c.put("mtp_layers", "num_nextn_predict_layers",

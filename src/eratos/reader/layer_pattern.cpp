@@ -44,7 +44,8 @@ std::vector<int> read_pattern(Fields& top, int layers) {
   const std::string text = node->raw();
   char* end = nullptr;
   const long local = std::strtol(text.c_str(), &end, 10);
-  const long global = *end == ':' ? std::strtol(end + 1, &end, 10) : -1;
+  const bool ratio = *end == ':' && end[1] >= '0' && end[1] <= '9';
+  const long global = ratio ? std::strtol(end + 1, &end, 10) : -1;
   constexpr long kMost = 10'000;
   if (*end != '\0' || local < 1 || global < 0 || local > kMost || global > kMost) {
     top.fail("window_pattern", "`window_pattern: " + text + "` is no ratio of layers",
@@ -130,10 +131,9 @@ LayerPattern read_layer_pattern(Fields& top, int layers) {
   top.read("global_kv_heads", out.global_kv_heads);
   top.read("global_shared_kv", out.global_shared_kv);
   read_no_rope(top, out, layers);
+  top.skip("window_pattern");
   if (out.window > 0 || out.chunk > 0) {
     out.local = every_other ? repeated(1, 1, layers) : read_pattern(top, layers);
-  } else {
-    top.skip("window_pattern");
   }
   if (out.window < 0 || out.chunk < 0) {
     top.fail(out.window < 0 ? "sliding_window" : "attention_chunk",

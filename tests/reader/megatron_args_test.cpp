@@ -103,6 +103,24 @@ TEST(MegatronScript, ArgumentString) {
   EXPECT_FALSE(read.job.framework.fusions.activation);
 }
 
+// A hybrid stack: a letter a layer, experts in a latent width, prediction modules behind the bar.
+TEST(MegatronScript, HybridPattern) {
+  const JobRead read = good(read_megatron_script(
+      "--num-layers 5 --hidden-size 1024 --num-attention-heads 16 --seq-length 4096 "
+      "--max-position-embeddings 4096 --micro-batch-size 1 --global-batch-size 64 --bf16 "
+      "--vocab-size 131072 --hybrid-override-pattern 'MEM*E/*E' --mamba-num-heads 32 "
+      "--mamba-state-dim 128 --num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 512 "
+      "--moe-latent-size 256 --squared-relu --disable-bias-linear --position-embedding-type none "
+      "--normalization RMSNorm --untie-embeddings-and-output-weights",
+      "args.txt", {}));
+  const model::Architecture& a = read.job.model;
+  EXPECT_EQ(a.pattern, (std::vector<std::uint8_t>{0, 1, 0, 2, 1}));
+  EXPECT_EQ(std::get<layer::MambaSpec>(a.blocks[0].mixer).heads, 32);
+  EXPECT_EQ(std::get<layer::MoeSpec>(a.blocks[1].feed_forward).latent, 256);
+  EXPECT_EQ(a.mtp_layers, 1);
+  EXPECT_TRUE(layer::has_mixer(a.mtp_block()));
+}
+
 TEST(MegatronLog, ArgumentsBlock) {
   const JobRead read = good(read_job(kData + "run.log", Environment{}));
   EXPECT_EQ(read.report.format, "arguments that a Megatron-LM run printed");

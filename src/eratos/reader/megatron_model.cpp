@@ -1,4 +1,6 @@
 // The architecture from Megatron's keys, by way of the catalogue's own mapping.
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,10 +21,7 @@ constexpr struct {
   const char* key;
   const char* what;
 } kUnmodelled[] = {
-    {"hybrid_override_pattern", "a pattern of state-space and attention layers"},
-    {"hybrid_attention_ratio", "state-space layers"},
     {"hybrid_attention_enabled", "layers of different attention kinds"},
-    {"is_hybrid_model", "state-space layers"},
     {"linear_attention_freq", "linear attention"},
     {"experimental_attention_variant", "an experimental attention variant"},
     {"lfm_layer_types", "convolution layers"},
@@ -54,7 +53,8 @@ void refuse_unmodelled(MegatronKeys& keys) {
     if (node == nullptr || !says_something(*node)) continue;
     keys.fail(key, std::string(what) + " (`" + key + "`) is not modelled yet", {}, "model");
   }
-  if (const auto type = keys.word("model_type"); type && *type != "gpt" && *type != "GPT") {
+  if (const auto type = keys.word("model_type");
+      type && *type != "gpt" && *type != "GPT" && *type != "mamba") {
     keys.fail("model_type", "a model of type `" + *type + "` is not modelled yet", {}, "model");
   }
 }
@@ -243,6 +243,39 @@ void read_experts(Model& m, int layers) {
   }
 }
 
+// Megatron's hybrid stacks: one letter a layer, or state spaces alone.
+// Source: NVIDIA/Megatron-LM megatron/core/ssm/mamba_hybrid_layer_allocation.py.
+void read_hybrid(Model& m, int layers) {
+  MegatronKeys& keys = m.keys;
+  const auto letters = keys.word("hybrid_override_pattern");
+  const bool mixed = keys.is_on("is_hybrid_model");
+  const bool mamba = keys.word("model_type").value_or("gpt") == "mamba";
+  const Node* share = keys.node("hybrid_attention_ratio");
+  const auto heads = keys.integer("mamba_num_heads");
+  const auto head_dim = keys.integer("mamba_head_dim");
+  const auto state = keys.integer("mamba_state_dim");
+  const auto groups = keys.integer("mamba_num_groups");
+  const auto latent = keys.integer("moe_latent_size");
+  if (latent && *latent > 0) m.put("moe.latent", "moe_latent_size", Node::integer(*latent));
+  if (!letters && !mixed && !mamba) return;
+  if (letters) {
+    m.put("pattern", "hybrid_override_pattern", Node::string(*letters));
+  } else if (mixed || (share != nullptr && says_something(*share))) {
+    keys.fail(mixed ? "is_hybrid_model" : "hybrid_attention_ratio",
+              "layers dealt by `hybrid_attention_ratio` are not modelled yet",
+              "write the layers as `hybrid_override_pattern`", "model.pattern");
+    return;
+  } else {
+    m.derive("pattern", {"model_type", "num_layers"},
+             Node::string(std::string(static_cast<std::size_t>(std::max(0, layers)), 'M')),
+             "a model of type mamba without a pattern: state spaces alone");
+  }
+  if (heads) m.put("mamba.heads", "mamba_num_heads", Node::integer(*heads));
+  m.put("mamba.head_dim", "mamba_head_dim", Node::integer(head_dim.value_or(64)));
+  m.put("mamba.state", "mamba_state_dim", Node::integer(state.value_or(128)));
+  m.put("mamba.groups", "mamba_num_groups", Node::integer(groups.value_or(8)));
+}
+
 void read_vocabulary(Model& m) {
   MegatronKeys& keys = m.keys;
   const auto padded = keys.integer("padded_vocab_size");
@@ -291,6 +324,7 @@ void read_megatron_model(MegatronKeys& keys, job::JobSpec& job) {
   read_feed_forward(m, hidden);
   read_attention(m, hidden, heads);
   read_experts(m, layers);
+  read_hybrid(m, layers);
   read_vocabulary(m);
   m.put("tie_embeddings", "untie_embeddings_and_output_weights",
         Node::boolean(!keys.is_on("untie_embeddings_and_output_weights")), "tied unless untied");

@@ -38,6 +38,8 @@ warnings.code warnings.message
 JOBS = [
     ["jobs/dense.yaml", "--cluster", "h100-sxm-2x8"],
     ["jobs/dense.yaml", "--cluster", "h100-sxm-2x8", "--set", "recompute.granularity=full"],
+    ["jobs/dense.yaml", "--cluster", "h100-sxm-2x8", "--set", "offload.layers=2"],
+    ["jobs/dense.yaml", "--cluster", "h100-sxm-2x8", "--set", "lora.rank=16"],
     ["jobs/moe.yaml"],
     ["jobs/moe.yaml", "--set", "parallel.vpp=1", "--cluster", "mi355x-8x8"],
 ]

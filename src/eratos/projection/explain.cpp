@@ -106,6 +106,10 @@ Explanation explain_step(const Scene& s) {
   e.inputs.push_back(explain_exposed(
       s, "dp", t.exposed.dp,
       "reduce + gather - min(each, share * one backward or forward), plus contention"));
+  if (t.exposed.host.value > 0) {
+    e.inputs.push_back(explain_exposed(s, "host", t.exposed.host,
+                                       "m * (offloaded bytes / host link - compute of the pass)"));
+  }
   e.inputs.push_back({"time.launch", seconds(t.launch), "m * ((G^n + Q^n)^(1/n) - G) + per step",
                       "host costs of framework " + s.job.spec->framework.name + ": " +
                           s.job.spec->framework.source,

@@ -180,7 +180,10 @@ Result<void> apply_sets(JobRead& read, const std::vector<std::string>& sets) {
   if (!bad.empty()) return faults(std::move(bad));
   Node tree = job_to_node(out.job);
   restore_places(tree, out.report);
-  const Node all = job_to_node(out.job, {.model = true, .framework = true, .cluster = true});
+  // With adapters, so that their keys are known where the job has none.
+  job::JobSpec adapted = out.job;
+  adapted.lora.rank = std::max(1, adapted.lora.rank);
+  const Node all = job_to_node(adapted, {.model = true, .framework = true, .cluster = true});
   std::set<std::string> touched;
   int nodes = 0;
   Location nodes_at;
@@ -211,6 +214,9 @@ Result<void> apply_sets(JobRead& read, const std::vector<std::string>& sets) {
     }
     const std::string top = path.substr(0, path.find('.'));
     Node* old = tree.find(top);
+    if (top == "lora" && path != top && old != nullptr && old->is_null()) {
+      *old = Node::mapping(old->place());
+    }
     if (path.size() > top.size() && old != nullptr && old->is_scalar()) {
       if (top == "framework") {
         Node expanded = Node::mapping(old->place());

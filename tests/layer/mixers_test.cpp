@@ -79,7 +79,8 @@ double scan_flops(const std::vector<ops::Op>& list) {
 }
 
 TEST(Mamba, WeightsOfOneLayer) {
-  // in 4096 * (16384 + 2048 + 128), taps and bias of 10240 channels, three numbers a head, norm, out.
+  // in 4096 * (16384 + 2048 + 128), taps and bias of 10240 channels, three numbers a head, norm,
+  // out.
   EXPECT_EQ(layer::mamba_parameters(nemotron_state_space()),
             4096.0 * 18560 + 10240 * 5 + 3 * 128 + 8192 + 8192.0 * 4096);
   EXPECT_EQ(layer::mamba_parameters(nemotron_state_space()), 109'635'968);
@@ -105,8 +106,7 @@ TEST(Mamba, ScanWorkIsTheFormula) {
   EXPECT_EQ(layer::mamba_scan_flops(m, kTokens), forward);
   EXPECT_EQ(scan_flops(p.forward), kTokens * forward);
   // Backward: twice that, and scores and states once more.
-  EXPECT_EQ(scan_flops(p.backward),
-            kTokens * (2 * forward + 2 * (256.0 * 1024 + 8192.0 * 128)));
+  EXPECT_EQ(scan_flops(p.backward), kTokens * (2 * forward + 2 * (256.0 * 1024 + 8192.0 * 128)));
   // A sequence shorter than the chunk is one chunk.
   EXPECT_EQ(layer::mamba_scan_flops(m, 64), 2 * (64.0 * 1024 + 8192.0 * 128 + 8192.0 * 192));
 }
@@ -136,11 +136,11 @@ TEST(Mamba, ContextParallelismTradesHeadsForPositions) {
 
 TEST(DeltaNet, WeightsOfOneLayer) {
   EXPECT_EQ(layer::delta_net_parameters(qwen_delta_net()), 33'718'464);
-  // q, k, v 2304*12288, taps 4*12288, decay and gate 2*2304*128 and 2*128*4096, beta 2304*32, 32 and
-  // 4096 of the decay, norm 128, out.
+  // q, k, v 2304*12288, taps 4*12288, decay and gate 2*2304*128 and 2*128*4096, beta 2304*32, 32
+  // and 4096 of the decay, norm 128, out.
   EXPECT_EQ(layer::delta_net_parameters(kimi_delta_net()),
-            2304.0 * 12288 + 4 * 12288 + 2 * 2304.0 * 128 + 2 * 128.0 * 4096 + 2304 * 32 + 32 + 4096 +
-                128 + 4096.0 * 2304);
+            2304.0 * 12288 + 4 * 12288 + 2 * 2304.0 * 128 + 2 * 128.0 * 4096 + 2304 * 32 + 32 +
+                4096 + 128 + 4096.0 * 2304);
 }
 
 TEST(DeltaNet, KeepsWhatTheChunkKernelsKeep) {
@@ -149,8 +149,8 @@ TEST(DeltaNet, KeepsWhatTheChunkKernelsKeep) {
   const double k = 2048;
   const double v = 4096;
   const double heads = 32;
-  // Projection (with the gate, which is kept again where it stays with its positions), q and k copied
-  // to 32 heads, v, decay, inverse; out, its statistics a head, the gated result.
+  // Projection (with the gate, which is kept again where it stays with its positions), q and k
+  // copied to 32 heads, v, decay, inverse; out, its statistics a head, the gated result.
   const double mixer = 2 * (2 * k + 2 * v + 2 * heads) + 2 * v + 2 * 2 * heads * 128 + 2 * v +
                        4 * heads + 2 * heads * 64 + 2 * v + 4 * heads + 2 * v;
   const double norm = 2 * 2048 + 2 * 2048 + 4;
@@ -177,8 +177,8 @@ TEST(CompressedAttention, WeightsAndKeys) {
   EXPECT_EQ(layer::compressed_attention_parameters(c), 106'956'352);
   // 128 keys, fewer for the first 127 queries of 4096.
   EXPECT_EQ(layer::compressed_attention_keys(c, 4096), 128 - 128.0 * 127 / 8192);
-  // Ratio 128: 32 pooled positions, of which a query sees half on average; projections of both and 129
-  // rows of positions and norm.
+  // Ratio 128: 32 pooled positions, of which a query sees half on average; projections of both and
+  // 129 rows of positions and norm.
   c.ratio = 128;
   EXPECT_EQ(layer::compressed_attention_keys(c, 4096), 128 - 128.0 * 127 / 8192 + 16);
   EXPECT_EQ(layer::compressed_attention_parameters(c), 106'956'352 + 2 * 4096 * 512 + 129 * 512);
@@ -206,7 +206,8 @@ TEST(HyperConnections, KeepStreamsTwiceNormalisedOnceWide) {
   block.streams = 4;
   ops::Program p;
   model::lower_block(block, context_of(profile), 4096, p);
-  // Streams 2*4h, normalised 4*4h, 24 numbers, the result 2h; norm in and out 4h, its statistic; 6f.
+  // Streams 2*4h, normalised 4*4h, 24 numbers, the result 2h; norm in and out 4h, its statistic;
+  // 6f.
   EXPECT_EQ(ops::saved_bytes(p).value,
             kTokens * (8.0 * 4096 + 16.0 * 4096 + 4 * 24 + 2 * 4096 + 4 * 4096 + 4 + 6 * 8192));
   EXPECT_EQ(ops::parameter_elements(p), 393'243 + 4096 + 3 * 4096.0 * 8192);

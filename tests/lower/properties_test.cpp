@@ -21,13 +21,14 @@ std::string describe(const job::JobSpec& s) {
   return "tp " + std::to_string(p.tp) + " cp " + std::to_string(p.cp) + " pp " +
          std::to_string(p.pp) + " vpp " + std::to_string(p.vpp) + " ep " + std::to_string(p.ep) +
          " etp " + std::to_string(p.etp) + (p.sequence_parallel ? " sp" : "") + " cp_kind " +
-         std::string(job::name_of(p.cp_kind)) + " sharding " + std::string(job::name_of(p.sharding)) +
-         " recompute " + std::string(job::name_of(s.recompute.granularity)) + " modules " +
+         std::string(job::name_of(p.cp_kind)) + " sharding " +
+         std::string(job::name_of(p.sharding)) + " recompute " +
+         std::string(job::name_of(s.recompute.granularity)) + " modules " +
          s.recompute.modules.to_string() + " " + std::string(job::name_of(s.precision));
 }
 
-// Work that every tensor-parallel rank repeats: what is held whole (down projections of MLA and of gates, stream mixers) on tokens
-// that sequence parallelism does not cut.
+// Work that every tensor-parallel rank repeats: what is held whole (down projections of MLA and of
+// gates, stream mixers) on tokens that sequence parallelism does not cut.
 bool is_replicated(const job::JobSpec& spec, const ops::Op& op) {
   return spec.parallel.tp > 1 && !spec.parallel.sequence_parallel &&
          (op.module == ops::Module::mla_down || op.module == ops::Module::mixer_gate ||
@@ -43,12 +44,10 @@ TEST(EveryJob, ModelFlopsAreConservedUnderEverySplit) {
     const Lowered before = lowered(whole);
     const Lowered after = lowered(cut);
     const double total = step_flops(before, is_model_work);
-    const double once = step_flops(after, [&](const ops::Op& op) {
-      return is_model_work(op) && !is_replicated(cut, op);
-    });
-    const double repeated = step_flops(after, [&](const ops::Op& op) {
-      return is_model_work(op) && is_replicated(cut, op);
-    });
+    const double once = step_flops(
+        after, [&](const ops::Op& op) { return is_model_work(op) && !is_replicated(cut, op); });
+    const double repeated = step_flops(
+        after, [&](const ops::Op& op) { return is_model_work(op) && is_replicated(cut, op); });
     ASSERT_NEAR((once + repeated / cut.parallel.tp) / total, 1.0, 1e-12);
   }
 }
@@ -201,7 +200,8 @@ TEST(CompressedAttention, TensorsAreWellUsedAndParametersAddUp) {
         }
       }
     }
-    ASSERT_NEAR(sum / model::count_parameters(spec.model, l.job.padded_vocab, true).total, 1, 1e-12);
+    ASSERT_NEAR(sum / model::count_parameters(spec.model, l.job.padded_vocab, true).total, 1,
+                1e-12);
     for (std::size_t k = 0; k < l.all.program_count; ++k) {
       const std::string faults = lifetime_faults(l.all.programs[k]);
       ASSERT_EQ(faults, "") << describe(spec) << "\n" << ops::to_text(l.all.programs[k]);

@@ -33,7 +33,8 @@ inline layer::DeltaNetSpec delta_net(Rng& rng, double hidden) {
   return d;
 }
 
-// Linear attention in three of four layers, each with a feed-forward, as Qwen3-Next and Kimi Linear.
+// Linear attention in three of four layers, each with a feed-forward, as Qwen3-Next and Kimi
+// Linear.
 inline model::Architecture paired_hybrid(Rng& rng, const Sizes& n) {
   model::Architecture a = toss(rng) ? mixtral(n, 16, 2) : llama(n);
   layer::BlockSpec linear = a.blocks[0];
@@ -179,8 +180,8 @@ inline void random_recompute(Rng& rng, job::JobSpec& spec) {
        {ops::Module::norm, ops::Module::qkv, ops::Module::mla_down, ops::Module::mla_up,
         ops::Module::rotary, ops::Module::core_attention, ops::Module::mlp_in,
         ops::Module::activation, ops::Module::router, ops::Module::dispatch, ops::Module::expert_in,
-        ops::Module::expert_activation, ops::Module::shared_expert, ops::Module::mixer_in, ops::Module::convolution,
-        ops::Module::scan, ops::Module::latent}) {
+        ops::Module::expert_activation, ops::Module::shared_expert, ops::Module::mixer_in,
+        ops::Module::convolution, ops::Module::scan, ops::Module::latent}) {
     if (rng.below(3) == 0) r.modules.set(static_cast<std::size_t>(m));
   }
 }
@@ -195,7 +196,8 @@ inline job::JobSpec random_cut(Rng& rng, const job::JobSpec& whole) {
   p.pp = pick(rng, {1, 2, 4});
   p.vpp = p.pp > 1 ? pick(rng, {1, 2}) : 1;
   p.sequence_parallel = p.tp > 1 && (moe || toss(rng));
-  p.cp_kind = pick(rng, {parallel::CpKind::p2p, parallel::CpKind::all_gather, parallel::CpKind::a2a});
+  p.cp_kind =
+      pick(rng, {parallel::CpKind::p2p, parallel::CpKind::all_gather, parallel::CpKind::a2a});
   // Heads are traded for positions only where every rank gets whole ones.
   for (const layer::BlockSpec& block : spec.model.blocks) {
     if (const auto* a = std::get_if<layer::AttentionSpec>(&block.mixer)) {
@@ -205,9 +207,9 @@ inline job::JobSpec random_cut(Rng& rng, const job::JobSpec& whole) {
     }
   }
   const int dp = pick(rng, {1, 2, 4});
-  p.sharding = pick(rng, {parallel::Sharding::none, parallel::Sharding::zero1,
-                          parallel::Sharding::zero2, parallel::Sharding::zero3,
-                          parallel::Sharding::hsdp});
+  p.sharding =
+      pick(rng, {parallel::Sharding::none, parallel::Sharding::zero1, parallel::Sharding::zero2,
+                 parallel::Sharding::zero3, parallel::Sharding::hsdp});
   if (p.sharding == parallel::Sharding::hsdp) p.hsdp_group = dp * p.cp;
   if (moe) {
     const int room = p.tp * p.cp * dp;

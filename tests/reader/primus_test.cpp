@@ -478,7 +478,8 @@ TEST_F(Checkout, UnknownVocabularyIsAskedFor) {
 }
 
 TEST_F(Checkout, UnmodelledMixersAreRefused) {
-  EXPECT_NE(bad("is_hybrid_model: true\n").find("layers dealt by `hybrid_attention_ratio` are not modelled"),
+  EXPECT_NE(bad("is_hybrid_model: true\n")
+                .find("layers dealt by `hybrid_attention_ratio` are not modelled"),
             std::string::npos);
 }
 

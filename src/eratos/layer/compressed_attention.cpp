@@ -17,24 +17,31 @@ double overlap(const CompressedAttentionSpec& s) { return s.ratio == 4 ? 2 : 1; 
 bool indexes(const CompressedAttentionSpec& s) { return s.ratio == 4; }
 
 LinearSpec q_down(const CompressedAttentionSpec& s) {
-  return {"q_down", s.hidden, static_cast<double>(s.q_lora_rank), Split::replicated,
-          Module::mla_down, false, 1};
+  return {
+      "q_down", s.hidden, static_cast<double>(s.q_lora_rank), Split::replicated, Module::mla_down,
+      false,    1};
 }
 LinearSpec q_up(const CompressedAttentionSpec& s) {
-  return {"q_up", static_cast<double>(s.q_lora_rank), width(s), Split::column, Module::mla_up, false,
-          1};
+  return {
+      "q_up", static_cast<double>(s.q_lora_rank), width(s), Split::column, Module::mla_up, false,
+      1};
 }
 LinearSpec kv_down(const CompressedAttentionSpec& s) {
   return {"kv_down", s.hidden, static_cast<double>(s.head_dim), Split::replicated, Module::mla_down,
-          false, 1};
+          false,     1};
 }
 LinearSpec pool_in(const CompressedAttentionSpec& s) {
   return {"pool_in", s.hidden, 2 * overlap(s) * s.head_dim, Split::replicated, Module::mla_down,
-          false, 2};
+          false,     2};
 }
 LinearSpec out_linear(const CompressedAttentionSpec& s) {
-  return {"attention_out", static_cast<double>(s.o_groups) * s.o_lora_rank, s.hidden, Split::row,
-          Module::attention_out, false, 1};
+  return {"attention_out",
+          static_cast<double>(s.o_groups) * s.o_lora_rank,
+          s.hidden,
+          Split::row,
+          Module::attention_out,
+          false,
+          1};
 }
 
 // The first half of the output projection: each group of heads by itself.
@@ -45,8 +52,8 @@ ops::Gemm grouped(const CompressedAttentionSpec& s, const LayerContext& c, Pass 
   const double rows = c.tokens() * groups;
   if (pass == Pass::forward) return {rows, rank, in, groups, c.activation};
   if (pass == Pass::dgrad) return {rows, in, rank, groups, c.activation};
-  return {rank * groups, in, c.tokens(), groups, c.activation,
-          c.profile->state.wgrad_fused_accumulation};
+  return {rank * groups, in,           c.tokens(),
+          groups,        c.activation, c.profile->state.wgrad_fused_accumulation};
 }
 
 // A causal window with as many keys a query as `keys`: the inverse of ops::visible_keys.
@@ -92,8 +99,8 @@ TensorId choose(const CompressedAttentionSpec& spec, Builder& b, TensorId x, Ten
       .kernels = 3;
   const TensorId scores = b.tensor("index_scores", t * pooled, DType::fp32, m);
   b.gemm(Pass::forward, m, {t * heads, pooled, dim, c.sequences, c.activation}, {q, k}, {scores});
-  const TensorId chosen = b.tensor(
-      "index_choice", t * std::min<double>(spec.index_top, pooled), DType::int64, m);
+  const TensorId chosen =
+      b.tensor("index_choice", t * std::min<double>(spec.index_top, pooled), DType::int64, m);
   b.elementwise(Pass::forward, m, ElementwiseClass::streaming, {scores}, {chosen}).kernels = 3;
   return chosen;
 }
@@ -133,8 +140,9 @@ void check_compressed_attention(const CompressedAttentionSpec& s, const parallel
                                 Diagnostics& out) {
   if (s.heads < 1 || s.head_dim < 1 || s.q_lora_rank < 1 || s.o_lora_rank < 1 || s.o_groups < 1 ||
       s.heads % s.o_groups != 0 || s.ratio < 0) {
-    reject(out, "model", "compressed attention of " + number(s.heads) + " heads in " +
-                             number(s.o_groups) + " output groups",
+    reject(out, "model",
+           "compressed attention of " + number(s.heads) + " heads in " + number(s.o_groups) +
+               " output groups",
            "give positive sizes, heads a multiple of the groups");
   }
   if (p.tp > 1 || p.cp > 1) {
@@ -165,9 +173,11 @@ TensorId compressed_attention_forward(const CompressedAttentionSpec& spec, Build
   if (spec.ratio > 0) {
     s.pool_raw = linear_forward(pool_in(spec), b, x, s.pool);
     b.save(s.pool_raw);
-    b.vector_parameter("pool_positions", overlap(spec) * spec.ratio * spec.head_dim, Module::mla_down);
+    b.vector_parameter("pool_positions", overlap(spec) * spec.ratio * spec.head_dim,
+                       Module::mla_down);
     const TensorId pool = b.tensor("pooled", t / spec.ratio * spec.head_dim, Module::mla_down);
-    b.elementwise(Pass::forward, Module::mla_down, ElementwiseClass::streaming, {s.pool_raw}, {pool})
+    b.elementwise(Pass::forward, Module::mla_down, ElementwiseClass::streaming, {s.pool_raw},
+                  {pool})
         .kernels = 3;
     s.pool_norm = norm_forward(kLatentNorm, b, pool, t / spec.ratio, spec.head_dim, Module::mla_up);
     s.pooled = s.pool_norm.output;
@@ -184,7 +194,8 @@ TensorId compressed_attention_forward(const CompressedAttentionSpec& spec, Build
               {s.context, s.lse});
   for (const TensorId id : {s.q, s.kv_rotated, s.context, s.lse}) b.save(id);
   b.parameter("output_down", width(spec) * spec.o_lora_rank, Module::attention_out);
-  s.grouped = b.tensor("output_latent", t * spec.o_groups * spec.o_lora_rank, Module::attention_out);
+  s.grouped =
+      b.tensor("output_latent", t * spec.o_groups * spec.o_lora_rank, Module::attention_out);
   b.gemm(Pass::forward, Module::attention_out, grouped(spec, c, Pass::forward), {s.context},
          {s.grouped});
   return linear_forward(out_linear(spec), b, s.grouped, s.out);
@@ -197,7 +208,8 @@ TensorId compressed_attention_backward(const CompressedAttentionSpec& spec, Buil
   const double q_elements = t * width(spec);
   const TensorId d_grouped = linear_backward(out_linear(spec), b, s.out, dy);
   const TensorId d_context = b.tensor("context_gradient", q_elements, Module::attention_out);
-  b.gemm(Pass::dgrad, Module::attention_out, grouped(spec, c, Pass::dgrad), {d_grouped}, {d_context});
+  b.gemm(Pass::dgrad, Module::attention_out, grouped(spec, c, Pass::dgrad), {d_grouped},
+         {d_context});
   b.gemm(Pass::wgrad, Module::attention_out, grouped(spec, c, Pass::wgrad), {s.context, d_grouped},
          {});
   const TensorId d_q = b.tensor("query_gradient", q_elements, Module::core_attention);
@@ -222,7 +234,8 @@ TensorId compressed_attention_backward(const CompressedAttentionSpec& spec, Buil
   const TensorId d_latent = norm_backward(kLatentNorm, b, s.kv_norm, d_kv, Module::mla_up);
   const TensorId dx_kv = linear_backward(kv_down(spec), b, s.kv, d_latent);
   const TensorId d_raw = b.tensor("query_projection_gradient", q_elements, Module::rotary);
-  b.elementwise(Pass::dgrad, Module::rotary, ElementwiseClass::norm_backward, {d_q, s.q_raw}, {d_raw})
+  b.elementwise(Pass::dgrad, Module::rotary, ElementwiseClass::norm_backward, {d_q, s.q_raw},
+                {d_raw})
       .kernels = 2;
   TensorId dx_q = linear_backward(q_up(spec), b, s.q_up, d_raw);
   dx_q = norm_backward(kLatentNorm, b, s.q_norm, dx_q, Module::mla_up);

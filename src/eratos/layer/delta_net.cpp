@@ -23,15 +23,22 @@ LinearSpec in_linear(const DeltaNetSpec& s) {
 }
 // Both low-rank gates read hidden in one product.
 LinearSpec gate_down(const DeltaNetSpec& s) {
-  return {"gate_down", s.hidden, 2.0 * s.value_dim, Split::replicated, Module::mixer_gate, false, 1};
+  return {"gate_down", s.hidden, 2.0 * s.value_dim, Split::replicated, Module::mixer_gate,
+          false,       1};
 }
 LinearSpec decay_up(const DeltaNetSpec& s) {
-  return {"decay_up", static_cast<double>(s.value_dim), keys(s), Split::column, Module::mixer_in,
-          false, 1};
+  return {
+      "decay_up", static_cast<double>(s.value_dim), keys(s), Split::column, Module::mixer_in, false,
+      1};
 }
 LinearSpec gate_up(const DeltaNetSpec& s) {
-  return {"gate_up", static_cast<double>(s.value_dim), values(s), Split::column, Module::mixer_in,
-          false, 1};
+  return {"gate_up",
+          static_cast<double>(s.value_dim),
+          values(s),
+          Split::column,
+          Module::mixer_in,
+          false,
+          1};
 }
 LinearSpec out_linear(const DeltaNetSpec& s) {
   return {"mixer_out", values(s), s.hidden, Split::row, Module::mixer_out, false, 1};
@@ -48,8 +55,8 @@ struct Local {
 
 Local local_sizes(const DeltaNetSpec& s, const LayerContext& c) {
   const double heads = static_cast<double>(s.value_heads) / c.tp;
-  return {c.tokens(), keys(s) / c.tp, heads * s.key_dim, values(s) / c.tp, heads,
-          scan_sizes(c, heads, s.chunk)};
+  return {c.tokens(),       keys(s) / c.tp, heads * s.key_dim,
+          values(s) / c.tp, heads,          scan_sizes(c, heads, s.chunk)};
 }
 
 void parameters(const DeltaNetSpec& s, Builder& b) {
@@ -75,7 +82,8 @@ Chunks chunk_states(const DeltaNetSpec& spec, Builder& b, Pass pass, const Delta
   Chunks out;
   out.w = b.tensor("chunk_w", size.tokens * size.copied, m);
   out.u = b.tensor("chunk_u", size.tokens * size.values, m);
-  b.gemm(pass, m, chunk_product(size.scan, k, size.scan.chunk), {s.inverse, s.key, s.decay}, {out.w});
+  b.gemm(pass, m, chunk_product(size.scan, k, size.scan.chunk), {s.inverse, s.key, s.decay},
+         {out.w});
   b.gemm(pass, m, chunk_product(size.scan, v, size.scan.chunk), {s.inverse, s.value}, {out.u});
   out.states = b.tensor("chunk_states", size.scan.chunks() * k * v, m);
   out.fresh = b.tensor("chunk_new_values", size.tokens * size.values, m);
@@ -118,8 +126,7 @@ double delta_net_parameters(const DeltaNetSpec& s) {
 }
 
 double delta_net_projections(const DeltaNetSpec& s) {
-  const double gates =
-      is_kimi(s) ? s.value_dim * (2 * s.hidden + keys(s) + values(s)) : 0.0;
+  const double gates = is_kimi(s) ? s.value_dim * (2 * s.hidden + keys(s) + values(s)) : 0.0;
   return s.hidden * projected(s) + gates + values(s) * s.hidden;
 }
 
@@ -171,11 +178,13 @@ TensorId delta_net_forward(const DeltaNetSpec& spec, Builder& b, TensorId x, Del
   s.value = b.tensor("value", size.tokens * size.values, m);
   b.elementwise(Pass::forward, m, ElementwiseClass::streaming, {qkv}, {s.query, s.key, s.value})
       .kernels = 3;
-  s.decay = b.tensor("decay", size.tokens * (is_kimi(spec) ? size.copied : size.heads), DType::fp32, m);
+  s.decay =
+      b.tensor("decay", size.tokens * (is_kimi(spec) ? size.copied : size.heads), DType::fp32, m);
   b.elementwise(Pass::forward, m, ElementwiseClass::streaming,
                 {is_kimi(spec) ? s.decay_raw : s.mixed}, {s.decay},
-                is_kimi(spec) ? Bytes{0}
-                              : bytes_of(size.tokens * size.heads - b.elements(s.mixed), c.activation))
+                is_kimi(spec)
+                    ? Bytes{0}
+                    : bytes_of(size.tokens * size.heads - b.elements(s.mixed), c.activation))
       .kernels = 2;
 
   s.inverse = b.tensor("chunk_inverse", size.scan.rows * size.scan.chunk, m);
@@ -187,8 +196,7 @@ TensorId delta_net_forward(const DeltaNetSpec& spec, Builder& b, TensorId x, Del
   b.gemm(Pass::forward, m, chunk_product(size.scan, size.scan.chunk, spec.key_dim),
          {s.query, s.key, s.decay}, {scores});
   TensorId out = b.tensor("scanned", size.tokens * size.values, m);
-  b.gemm(Pass::forward, m,
-         chunk_product(size.scan, spec.value_dim, spec.key_dim + size.scan.chunk),
+  b.gemm(Pass::forward, m, chunk_product(size.scan, spec.value_dim, spec.key_dim + size.scan.chunk),
          {s.query, scores, chunks.states, chunks.fresh}, {out});
   for (const TensorId id : {s.query, s.key, s.value, s.decay, s.inverse}) b.save(id);
   if (is_kimi(spec)) {
@@ -257,9 +265,11 @@ TensorId delta_net_backward(const DeltaNetSpec& spec, Builder& b, const DeltaNet
          {d_inverse});
   b.gemm(Pass::dgrad, m, chunk_product(size.scan, v, chunk), {s.inverse, d_fresh}, {d_value});
   b.gemm(Pass::dgrad, m, chunk_product(size.scan, k, chunk), {s.inverse, d_w}, {d_key});
-  b.gemm(Pass::dgrad, m, chunk_product(size.scan, k, chunk), {d_inverse, s.inverse, s.key}, {d_key});
+  b.gemm(Pass::dgrad, m, chunk_product(size.scan, k, chunk), {d_inverse, s.inverse, s.key},
+         {d_key});
 
-  const TensorId d_decay = b.tensor("decay_gradient", size.tokens * (is_kimi(spec) ? size.keys : size.heads), m);
+  const TensorId d_decay =
+      b.tensor("decay_gradient", size.tokens * (is_kimi(spec) ? size.keys : size.heads), m);
   b.elementwise(Pass::dgrad, m, ElementwiseClass::streaming,
                 {s.decay, is_kimi(spec) ? s.decay_raw : ops::kNoTensor, d_key, d_query}, {d_decay})
       .kernels = 2;
@@ -267,21 +277,25 @@ TensorId delta_net_backward(const DeltaNetSpec& spec, Builder& b, const DeltaNet
   const TensorId d_qkv = b.tensor("convolved_gradient", convolved, Module::convolution);
   b.elementwise(Pass::dgrad, m, ElementwiseClass::streaming, {d_query, d_key, d_value}, {d_qkv})
       .kernels = 3;
-  const TensorId d_mixed = b.tensor("projection_gradient", b.elements(s.mixed), Module::convolution);
+  const TensorId d_mixed =
+      b.tensor("projection_gradient", b.elements(s.mixed), Module::convolution);
   b.elementwise(Pass::dgrad, Module::convolution, ElementwiseClass::streaming,
                 {d_qkv, s.mixed, is_kimi(spec) ? ops::kNoTensor : d_decay}, {d_mixed},
                 bytes_of(2 * (convolved - b.elements(s.mixed)), c.activation));
   TensorId d_projection =
       trade_positions(b, Pass::dgrad, Module::mixer_in, "returned_gradient", d_mixed);
   if (!is_kimi(spec)) {
-    b.elementwise(Pass::dgrad, Module::mixer_in, ElementwiseClass::streaming, {d_gate}, {d_projection},
+    b.elementwise(Pass::dgrad, Module::mixer_in, ElementwiseClass::streaming, {d_gate},
+                  {d_projection},
                   bytes_of(b.elements(d_gate) - b.elements(d_projection), c.activation));
     return linear_backward(in_linear(spec), b, s.in, d_projection);
   }
   const TensorId dx_gates = gates_backward(spec, b, s, d_decay, d_gate);
   const TensorId dx_in = linear_backward(in_linear(spec), b, s.in, d_projection);
-  const TensorId dx = b.tensor("mixer_input_gradient", c.shard_tokens() * spec.hidden, Module::mixer_in);
-  b.elementwise(Pass::dgrad, Module::mixer_in, ElementwiseClass::streaming, {dx_gates, dx_in}, {dx});
+  const TensorId dx =
+      b.tensor("mixer_input_gradient", c.shard_tokens() * spec.hidden, Module::mixer_in);
+  b.elementwise(Pass::dgrad, Module::mixer_in, ElementwiseClass::streaming, {dx_gates, dx_in},
+                {dx});
   return dx;
 }
 

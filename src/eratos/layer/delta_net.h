@@ -10,16 +10,16 @@
 // head. For every chunk and head:
 //   A = inverse of (1 + strict triangle of beta k k^T) [C x C];  w = A k [C x k];  u = A v [C x v]
 //   new = u - w S;  S += k^T new;  out = q S + triangle(q k^T) new,  S [k x v]
-// Forward work a token and head: 2 (C (3k + 2v) + 3 k v) FLOPs; backward twice that, w, u, the states
-// and their products once more. The inverse's few small blocks are left out (C/12 of a product).
-// Then RMSNorm over v, times the gate, and the output projection.
-// Kept a token in 16 bits, all /t, with H heads of copied q and k: the convolution's input
-// 2(2K + V), gate 2V, q and k 4Hk, v 2V, A 2HC (kimi: and the scores, 2HC more), decay in fp32 (4H,
-// kimi 4Hk and its projection 2K), beta 2H, out 2V and the gated result 2V.
-// Source: arXiv 2412.06464 section 3.3; arXiv 2510.26692 sections 3 and 4 and appendix C;
-// fla-org/flash-linear-attention fla/ops/gated_delta_rule/chunk.py and fla/ops/kda/chunk.py (what is
-// kept); Megatron-LM core/ssm/gated_delta_net.py (tensor and context parallelism).
-// Worked example: Qwen3-Next (h 2048, Q 16, H 32, k = v = 128): weights of one layer
+// Forward work a token and head: 2 (C (3k + 2v) + 3 k v) FLOPs; backward twice that, w, u, the
+// states and their products once more. The inverse's few small blocks are left out (C/12 of a
+// product). Then RMSNorm over v, times the gate, and the output projection. Kept a token in 16
+// bits, all /t, with H heads of copied q and k: the convolution's input 2(2K + V), gate 2V, q and k
+// 4Hk, v 2V, A 2HC (kimi: and the scores, 2HC more), decay in fp32 (4H, kimi 4Hk and its projection
+// 2K), beta 2H, out 2V and the gated result 2V. Source: arXiv 2412.06464 section 3.3; arXiv
+// 2510.26692 sections 3 and 4 and appendix C; fla-org/flash-linear-attention
+// fla/ops/gated_delta_rule/chunk.py and fla/ops/kda/chunk.py (what is kept); Megatron-LM
+// core/ssm/gated_delta_net.py (tensor and context parallelism). Worked example: Qwen3-Next (h 2048,
+// Q 16, H 32, k = v = 128): weights of one layer
 //   2048*12352 + 8192*4 + 64 + 128 + 4096*2048 = 33,718,464, its norm apart.
 // Assumes: the products of all chunks run side by side, although each chunk's state waits for the
 // one before it.
@@ -40,7 +40,7 @@ struct DeltaNetState {
   LinearState decay_up;
   LinearState gate_up;
   LinearState out;
-  TensorId mixed = ops::kNoTensor;  // gated: q, k, v, gate, a, b; kimi: q, k, v, b
+  TensorId mixed = ops::kNoTensor;      // gated: q, k, v, gate, a, b; kimi: q, k, v, b
   TensorId decay_raw = ops::kNoTensor;  // kimi
   TensorId gate = ops::kNoTensor;       // kimi: the output gate; gated: a slice of `mixed`
   TensorId query = ops::kNoTensor;

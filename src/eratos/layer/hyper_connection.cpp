@@ -53,7 +53,8 @@ TensorId collapse_forward(Builder& b, double hidden, int streams, TensorId x, Hy
   mix(b, hidden, streams, numbers(streams), x, s);
   b.vector_parameter("stream_bias", numbers(streams) + 3, kModule);
   const TensorId y = b.tensor("collapsed", b.context().shard_tokens() * hidden, kModule);
-  b.elementwise(Pass::forward, kModule, ElementwiseClass::streaming, {x, s.mixture}, {y}).kernels = 3;
+  b.elementwise(Pass::forward, kModule, ElementwiseClass::streaming, {x, s.mixture}, {y}).kernels =
+      3;
   return y;
 }
 

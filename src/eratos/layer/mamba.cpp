@@ -62,7 +62,8 @@ struct Chunks {
 Chunks chunk_states(const MambaSpec& s, Builder& b, Pass pass, TensorId mixed, TensorId convolved) {
   const Local size = local_sizes(s, b.context());
   Chunks out;
-  out.scores = b.tensor("chunk_scores", size.groups.rows * size.groups.chunk, DType::fp32, Module::scan);
+  out.scores =
+      b.tensor("chunk_scores", size.groups.rows * size.groups.chunk, DType::fp32, Module::scan);
   b.gemm(pass, Module::scan, chunk_product(size.groups, size.groups.chunk, s.state), {convolved},
          {out.scores});
   const double states = size.heads.chunks() * s.state * s.head_dim;
@@ -98,9 +99,10 @@ void check_mamba(const MambaSpec& s, const parallel::ParallelSpec& p, Diagnostic
     return;
   }
   if (s.groups % p.tp != 0) {
-    reject(out, "parallel.tp",
-           "tp=" + number(p.tp) + " does not divide the " + number(s.groups) + " state-space groups",
-           "choose a tp that divides " + number(s.groups));
+    reject(
+        out, "parallel.tp",
+        "tp=" + number(p.tp) + " does not divide the " + number(s.groups) + " state-space groups",
+        "choose a tp that divides " + number(s.groups));
   } else if (s.groups / p.tp % p.cp != 0) {
     reject(out, "parallel.cp",
            "cp=" + number(p.cp) + " does not divide the rank's " + number(s.groups / p.tp) +
@@ -147,18 +149,20 @@ TensorId mamba_backward(const MambaSpec& spec, Builder& b, const MambaState& s, 
   const TensorId d_mixed = b.tensor("projection_gradient", b.elements(s.mixed), Module::scan);
   const double beside = 2 * (b.elements(d_gated) - b.elements(s.mixed));
   b.elementwise(Pass::dgrad, Module::scan, ElementwiseClass::streaming,
-                {d_gated, s.scanned, s.mixed}, {d_scanned, d_mixed}, bytes_of(beside, c.activation));
+                {d_gated, s.scanned, s.mixed}, {d_scanned, d_mixed},
+                bytes_of(beside, c.activation));
   // States: from the outputs that read them. Then x and the scores of the pairs inside a chunk; x,
   // B and C through the states; B and C through the scores.
-  const TensorId d_states = b.tensor("chunk_state_gradient", size.heads.chunks() * n * p, DType::fp32,
-                                     Module::scan);
+  const TensorId d_states =
+      b.tensor("chunk_state_gradient", size.heads.chunks() * n * p, DType::fp32, Module::scan);
   b.gemm(Pass::dgrad, Module::scan, state_product(size.heads, p, n), {d_scanned, convolved},
          {d_states});
   const TensorId d_scores = b.tensor("chunk_score_gradient", size.groups.rows * size.groups.chunk,
                                      DType::fp32, Module::scan);
   b.gemm(Pass::dgrad, Module::scan, chunk_product(size.heads, size.heads.chunk, p),
          {d_scanned, convolved}, {d_scores});
-  const TensorId d_convolved = b.tensor("convolved_gradient", c.tokens() * size.channels, Module::scan);
+  const TensorId d_convolved =
+      b.tensor("convolved_gradient", c.tokens() * size.channels, Module::scan);
   b.gemm(Pass::dgrad, Module::scan, chunk_product(size.heads, p, size.heads.chunk + n),
          {d_scanned, chunks.scores, d_states, convolved}, {d_convolved});
   b.gemm(Pass::dgrad, Module::scan, chunk_product(size.heads, n, p, 2),

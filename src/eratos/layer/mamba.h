@@ -2,8 +2,8 @@
 //
 // Letters: h hidden, H heads of size P (inner width d = H*P), N state, G groups that share B and C,
 // w = d + 2*G*N channels of the convolution, C chunk, t tp, T tokens of the rank.
-// One projection gives z (d), x B C (w) and a step for each head (H): 2d + 2GN + H columns, cut over
-// heads and groups. A causal convolution of four taps, then for every chunk and head
+// One projection gives z (d), x B C (w) and a step for each head (H): 2d + 2GN + H columns, cut
+// over heads and groups. A causal convolution of four taps, then for every chunk and head
 //   scores B C^T [C x C] (once a group), what the chunk adds to its state [N x P], and
 //   out = scores * x + C * (state so far): [C x (C + N)] by [(C + N) x P],
 // then gate by silu(z), RMSNorm over d, and the output projection.
@@ -11,9 +11,10 @@
 // scores and states once more.
 // Kept a token in 16 bits: the projection (2d + 2GN + H), the scan's result, the gated one and the
 // normalised one (d each), all /t: 2 (5d + 2GN + H)/t bytes. The convolution is done again.
-// Source: arXiv 2405.21060 section 6 (chunks) and section 8.2 (tensor parallelism); state-spaces/mamba
-// mamba_ssm/ops/triton/ssd_combined.py (what is kept); Megatron-LM core/ssm/mamba_mixer.py.
-// Worked example: Nemotron-H 8B (h 4096, H 128, P 64, N 128, G 8): weights of one layer
+// Source: arXiv 2405.21060 section 6 (chunks) and section 8.2 (tensor parallelism);
+// state-spaces/mamba mamba_ssm/ops/triton/ssd_combined.py (what is kept); Megatron-LM
+// core/ssm/mamba_mixer.py. Worked example: Nemotron-H 8B (h 4096, H 128, P 64, N 128, G 8): weights
+// of one layer
 //   4096*18560 + 10240*5 + 3*128 + 8192 + 8192*4096 = 109,635,968, its norm apart.
 // Assumes: gate and norm are two passes over d, as where the gate is part of the scan's kernel.
 #pragma once

@@ -20,8 +20,9 @@ void read_mamba(Fields& keys, MixerKeys& out, double hidden) {
   layer::MambaSpec& m = out.mamba;
   out.has_mamba = true;
   m.hidden = hidden;
-  // Defaults of the sizes. Source: NVIDIA/Megatron-LM megatron/core/transformer/transformer_config.py
-  // (mamba_state_dim, mamba_head_dim, mamba_num_groups) and core/ssm/mamba_mixer.py (expand, chunk_size).
+  // Defaults of the sizes. Source: NVIDIA/Megatron-LM
+  // megatron/core/transformer/transformer_config.py (mamba_state_dim, mamba_head_dim,
+  // mamba_num_groups) and core/ssm/mamba_mixer.py (expand, chunk_size).
   m.groups = 8;
   m.chunk = 128;
   keys.read("head_dim", m.head_dim);
@@ -246,8 +247,7 @@ MixerKeys read_mixers(Fields& top, double hidden, int& layers) {
   if (!out.pattern.empty()) {
     const std::size_t bad = (out.pattern + out.mtp).find_first_not_of(kLetters);
     if (bad != std::string::npos) {
-      top.fail("pattern",
-               "`pattern` holds `" + (out.pattern + out.mtp).substr(bad, 1) + "`",
+      top.fail("pattern", "`pattern` holds `" + (out.pattern + out.mtp).substr(bad, 1) + "`",
                "letters: M Mamba, G linear attention, * attention, - MLP, E experts");
       out.pattern.clear();
     } else {
@@ -259,8 +259,8 @@ MixerKeys read_mixers(Fields& top, double hidden, int& layers) {
       layers = count;
     }
   }
-  if (out.every < 0 || (!out.linear_layers.empty() &&
-                        static_cast<int>(out.linear_layers.size()) != layers)) {
+  if (out.every < 0 ||
+      (!out.linear_layers.empty() && static_cast<int>(out.linear_layers.size()) != layers)) {
     top.fail("linear_attention", "`linear_attention.pattern` has " +
                                      std::to_string(out.linear_layers.size()) + " entries for " +
                                      std::to_string(layers) + " layers");

@@ -23,7 +23,7 @@ struct MixerKeys {
   // One letter a layer: M Mamba, G linear attention, * attention, - MLP, E experts. Empty: every
   // layer has both halves.
   std::string pattern;
-  std::string mtp;      // letters of one prediction module
+  std::string mtp;  // letters of one prediction module
   int mtp_modules = 0;
   // Where every layer has both halves: linear attention in all but one layer of each `every`.
   int every = 0;
@@ -36,7 +36,8 @@ struct MixerKeys {
   int streams = 1;
 
   bool has(char letter) const { return pattern.find(letter) != std::string::npos; }
-  layer::CompressedAttentionSpec compressed_at(std::size_t i, const layer::AttentionSpec& like) const;
+  layer::CompressedAttentionSpec compressed_at(std::size_t i,
+                                               const layer::AttentionSpec& like) const;
   // Whether layer i of a model whose layers have both halves has linear attention.
   bool is_linear(int i) const;
 };

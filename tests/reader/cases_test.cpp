@@ -71,6 +71,8 @@ constexpr Case kCases[] = {
      "Primus experiment (Megatron)"},
     {"primus/examples/megatron/configs/MI355X/qwen3_235B_A22B-BF16-pretrain.yaml",
      "Primus experiment (Megatron)"},
+    {"primus/examples/megatron/configs/MI355X/deepseek_v2_lite-BF16-sft-packed.yaml",
+     "Primus experiment (Megatron)"},
     {"primus/examples/torchtitan/configs/MI355X/llama3.1_70B-FP8-pretrain.yaml",
      "Primus experiment (torchtitan)"},
     {"primus/examples/maxtext/configs/MI355X/llama3.3_70B-fp8-pretrain.yaml",
@@ -107,8 +109,6 @@ TEST(Cases, EveryExperimentIsListed) {
         "primus/examples/torchtitan", "primus/examples/maxtext"}) {
     for (const auto& entry : fs::recursive_directory_iterator(kData + folder)) {
       if (!entry.is_regular_file() || entry.path().filename() == "LICENSE") continue;
-      // LoRA: see PrimusJob.AdaptersAreRefusedByName.
-      if (entry.path().filename() == "deepseek_v2_lite-BF16-sft-packed.yaml") continue;
       EXPECT_TRUE(listed.contains(entry.path().string().substr(kData.size()))) << entry.path();
     }
   }

@@ -142,12 +142,15 @@ TEST(Truth, LayoutStringsInTheNotesDecideTheStages) {
   EXPECT_TRUE(run->spec.layout.stages[15].output);
 }
 
-TEST(Truth, OffloadInTheNotesIsNotModelled) {
+TEST(Truth, OffloadInTheNotes) {
   const std::string row =
       "x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,1,1,1,,,,8,,,,,,,,,1000,,,,,,";
   EXPECT_TRUE(read_one(row + "offload off,\n").has_value());
   EXPECT_TRUE(read_one(row + "activation offload ratio 0,\n").has_value());
-  EXPECT_FALSE(read_one(row + "activation offload ratio 0.63,\n").has_value());
+  const auto ratio = read_one(row + "activation offload ratio alpha 0.63,\n");
+  ASSERT_TRUE(ratio.has_value()) << ratio.error().detail;
+  EXPECT_EQ(ratio->spec.offload.layers, 20);  // of 32
+  EXPECT_FALSE(read_one(row + "parameters offloaded to disk,\n").has_value());
   const auto host = read_one(row + "CPU-offloaded AdamW,\n");
   ASSERT_TRUE(host.has_value()) << host.error().detail;
   EXPECT_EQ(host->spec.offload.optimizer, 1);
@@ -243,6 +246,11 @@ TEST(TruthWords, Recompute) {
   EXPECT_EQ(r.granularity, job::Granularity::full);
   EXPECT_EQ(r.layer_ids, (std::vector<int>{0, 2, 4}));
   EXPECT_NE(read_recompute("selective: something else", 4, r = {}), "");
+  EXPECT_EQ(read_recompute("full, 3 layers (sheet says 3; whether per stage or in all is not stated)",
+                           43, r = {}),
+            "");
+  EXPECT_EQ(r.method, job::RecomputeMethod::block);
+  EXPECT_EQ(r.layers, 3);
   EXPECT_NE(read_recompute("full, 3 layers (whether per stage or in all is not stated)", 4, r = {}),
             "");
 }

@@ -1,6 +1,7 @@
 #include "eratos/reader/truth.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <initializer_list>
 #include <optional>
@@ -101,6 +102,17 @@ void apply_setting(std::string_view what, job::JobSpec& spec) {
   } else {
     ERATOS_CHECK(false);  // data/run_notes.csv is part of the program
   }
+}
+
+// "activation offload ratio 0.63", "... ratio alpha 0.522"; 0 where nothing is said.
+double offload_ratio(std::string_view notes) {
+  constexpr std::string_view kWord = "activation offload ratio ";
+  const std::size_t at = notes.find(kWord);
+  if (at == std::string_view::npos) return 0;
+  std::string_view number = notes.substr(at + kWord.size());
+  constexpr std::string_view kAlpha = "alpha ";
+  if (number.substr(0, kAlpha.size()) == kAlpha) number.remove_prefix(kAlpha.size());
+  return std::strtod(std::string(number.substr(0, 8)).c_str(), nullptr);
 }
 
 // "CPU-offloaded AdamW", "activation offload ratio 0.63"; not "offload off" and "ratio 0".
@@ -387,7 +399,12 @@ std::optional<Unusable> RunReader::State::apply_notes(const TruthRow& row, Run& 
     apply_setting(what, run.spec);
     return false;  // further lines may say more
   });
-  const job::OffloadSpec& offload = run.spec.offload;
+  job::OffloadSpec& offload = run.spec.offload;
+  if (const double ratio = offload_ratio(notes); ratio > 0) {
+    // Assumes: a ratio of the activations is that many of a rank's layers, whole.
+    const double layers = static_cast<double>(run.spec.model.layers()) / run.spec.parallel.pp;
+    offload.layers = std::max(1, static_cast<int>(std::lround(ratio * layers)));
+  }
   if (!refused && names_offload(notes) && offload.optimizer <= 0 && !offload.any_activations()) {
     refused = unusable(run.name, "offload not modelled", "the notes name an offload");
   }

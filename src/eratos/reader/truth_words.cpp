@@ -103,10 +103,17 @@ std::string read_full(std::string_view words, job::RecomputeSpec& out) {
   return "";
 }
 
-// The `what` of a line of data/run_recompute.csv: "full", "every other layer", or module names.
+// The `what` of a line of data/run_recompute.csv: "full", "block 3" (layers of each virtual stage),
+// "every other layer", or module names.
 std::string read_policy(std::string_view what, int layers, job::RecomputeSpec& out) {
   out.granularity = job::Granularity::full;
   if (what == "full") return "";
+  constexpr std::string_view kBlock = "block ";
+  if (starts(what, kBlock)) {
+    out.method = job::RecomputeMethod::block;
+    out.layers = std::atoi(std::string(what.substr(kBlock.size())).c_str());
+    return "";
+  }
   if (what == "every other layer") {
     for (int layer = 0; layer < layers; layer += 2) out.layer_ids.push_back(layer);
     return "";

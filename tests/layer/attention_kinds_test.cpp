@@ -125,7 +125,8 @@ TEST(AttentionKinds, AParallelBlockSharesItsNorm) {
 TEST(AttentionKinds, ASoftCapKeepsTanhOfWrittenScores) {
   const auto unfused = [](job::JobSpec& s) { s.attention = layer::AttentionKernel::unfused; };
   const Layer without = layer_with([](model::Architecture&) {}, unfused);
-  const Layer with = layer_with([](model::Architecture& a) { attention(a).soft_cap = 50; }, unfused);
+  const Layer with =
+      layer_with([](model::Architecture& a) { attention(a).soft_cap = 50; }, unfused);
   EXPECT_EQ(with.saved - without.saved, 2 * kHeads * kTokens);
   EXPECT_EQ(layer_with([](model::Architecture& a) { attention(a).soft_cap = 50; }).saved,
             plain().saved);
@@ -161,7 +162,8 @@ TEST(AttentionKinds, LayersWithoutRotaryPositionsRotateNothing) {
     attention(a).position = position;
     const job::JobSpec spec = job_of(std::move(a), 1, {1, 1, static_cast<int>(kTokens)});
     int count = 0;
-    for (const ops::Op& op : layer_of(lowered(spec)).forward) count += op.module == ops::Module::rotary;
+    for (const ops::Op& op : layer_of(lowered(spec)).forward)
+      count += op.module == ops::Module::rotary;
     return count;
   };
   EXPECT_EQ(rotates(layer::Position::rotary), 2);

@@ -17,8 +17,7 @@ constexpr double kTokens = 1024, kWidth = 512, kTopK = 4, kRow = 2 * kWidth;
 const Sizes kSmall{1, kWidth, 8, 8, 64, 256, 1000};
 
 job::JobSpec moe_job(job::Dispatcher dispatcher, int gpus = 8) {
-  job::JobSpec spec =
-      job_of(mixtral(kSmall, 16, 4), gpus, {1, gpus, static_cast<int>(kTokens)});
+  job::JobSpec spec = job_of(mixtral(kSmall, 16, 4), gpus, {1, gpus, static_cast<int>(kTokens)});
   spec.parallel.ep = gpus;
   spec.routing.dispatcher = dispatcher;
   return spec;

@@ -52,9 +52,10 @@ TEST(LayerPattern, GptOssAsThreeFilesSayIt) {
 }
 
 TEST(LayerPattern, Gemma3SaysFiveToOneInItsCatalogueFile) {
-  const auto a = of_run("gemma3-12b",
-                        "layers: 48\nhidden: 3840\nffn: 15360\nheads: 16\nkv_heads: 8\nhead_dim: 256\n"
-                        "vocab: 262144\ntie_embeddings: true\ngated_mlp: true\nsliding_window: 1024\n");
+  const auto a =
+      of_run("gemma3-12b",
+             "layers: 48\nhidden: 3840\nffn: 15360\nheads: 16\nkv_heads: 8\nhead_dim: 256\n"
+             "vocab: 262144\ntie_embeddings: true\ngated_mlp: true\nsliding_window: 1024\n");
   EXPECT_EQ(with_window(a), 40);
   EXPECT_EQ(windows(a)[5], 0);
   EXPECT_TRUE(a.blocks[0].post_norm);
@@ -63,10 +64,11 @@ TEST(LayerPattern, Gemma3SaysFiveToOneInItsCatalogueFile) {
 }
 
 TEST(LayerPattern, Gemma4HasOtherHeadsInGlobalLayers) {
-  const auto a = of_run("gemma4-31b",
-                        "layers: 60\nhidden: 5376\nffn: 21504\nheads: 32\nkv_heads: 16\nhead_dim: 256\n"
-                        "vocab: 262144\ntie_embeddings: true\ngated_mlp: true\nsliding_window: 1024\n"
-                        "global_head_dim: 512\nglobal_kv_heads: 4\n");
+  const auto a =
+      of_run("gemma4-31b",
+             "layers: 60\nhidden: 5376\nffn: 21504\nheads: 32\nkv_heads: 16\nhead_dim: 256\n"
+             "vocab: 262144\ntie_embeddings: true\ngated_mlp: true\nsliding_window: 1024\n"
+             "global_head_dim: 512\nglobal_kv_heads: 4\n");
   const auto& global = std::get<layer::AttentionSpec>(a.blocks[a.pattern[5]].mixer);
   EXPECT_EQ(global.head_dim, 512);
   EXPECT_EQ(global.kv_heads, 4);
@@ -90,29 +92,33 @@ TEST(LayerPattern, Llama4LeavesOutRotaryPositions) {
 
 TEST(LayerPattern, ARunsOwnWordsWinAndOtherShapesAddNothing) {
   const std::string oss = kOss;
-  EXPECT_EQ(with_window(of_run("gpt-oss-20b", oss + "sliding_window: 64\nwindow_pattern: '3:1'\n")), 18);
+  EXPECT_EQ(with_window(of_run("gpt-oss-20b", oss + "sliding_window: 64\nwindow_pattern: '3:1'\n")),
+            18);
   // Half the layers: not the catalogue's model, whatever its name.
   const std::string cut = "layers: 12" + oss.substr(oss.find('\n'));
   EXPECT_EQ(with_window(of_run("gpt-oss-20b", cut)), 0);
 }
 
 TEST(LayerPattern, PartOfTheHeadRotates) {
-  const auto a = of_run("nemotron4-15b",
-                        "layers: 32\nhidden: 6144\nffn: 24576\nheads: 48\nkv_heads: 8\nhead_dim: 128\n"
-                        "vocab: 256000\ngated_mlp: false\nbias: false\nposition: rope (50%)\n");
+  const auto a =
+      of_run("nemotron4-15b",
+             "layers: 32\nhidden: 6144\nffn: 24576\nheads: 48\nkv_heads: 8\nhead_dim: 128\n"
+             "vocab: 256000\ngated_mlp: false\nbias: false\nposition: rope (50%)\n");
   EXPECT_EQ(std::get<layer::AttentionSpec>(a.blocks[0].mixer).rotary_share, 0.5);
   EXPECT_EQ(std::get<layer::MlpSpec>(a.blocks[0].feed_forward).activation,
             layer::ActivationKind::squared_relu);
 }
 
 TEST(LayerPattern, WhatIsNoPatternIsAFault) {
-  const std::string base = "layers: 4\nhidden: 64\nffn: 256\nheads: 4\nvocab: 100\nsliding_window: 8\n";
-  for (const char* wrong : {"window_pattern: often\n", "window_pattern: '5:'\n",
-                            "window_pattern: '0:1'\n", "window_pattern: [1, 0]\n",
-                            "no_rope_layers: [1]\n", "no_rope_every: -1\n"}) {
+  const std::string base =
+      "layers: 4\nhidden: 64\nffn: 256\nheads: 4\nvocab: 100\nsliding_window: 8\n";
+  for (const char* wrong :
+       {"window_pattern: often\n", "window_pattern: '5:'\n", "window_pattern: '0:1'\n",
+        "window_pattern: [1, 0]\n", "no_rope_layers: [1]\n", "no_rope_every: -1\n"}) {
     EXPECT_FALSE(decode_model(*text::parse_yaml(base + wrong, "m.yaml")).has_value()) << wrong;
   }
-  EXPECT_TRUE(decode_model(*text::parse_yaml(base + "window_pattern: '3:1'\n", "m.yaml")).has_value());
+  EXPECT_TRUE(
+      decode_model(*text::parse_yaml(base + "window_pattern: '3:1'\n", "m.yaml")).has_value());
 }
 
 }  // namespace

@@ -16,13 +16,23 @@ double projected(const AttentionSpec& spec) {
 
 LinearSpec qkv_linear(const AttentionSpec& spec, const Builder& b) {
   const int separate = spec.shared_kv ? 2 : 3;
-  return {"qkv", spec.hidden, projected(spec), Split::column, Module::qkv, spec.qkv_bias,
+  return {"qkv",
+          spec.hidden,
+          projected(spec),
+          Split::column,
+          Module::qkv,
+          spec.qkv_bias,
           b.profile().fusions.qkv ? 1 : separate};
 }
 
 LinearSpec out_linear(const AttentionSpec& spec) {
-  return {"attention_out", static_cast<double>(spec.heads) * spec.head_dim, spec.hidden, Split::row,
-          Module::attention_out, spec.out_bias, 1};
+  return {"attention_out",
+          static_cast<double>(spec.heads) * spec.head_dim,
+          spec.hidden,
+          Split::row,
+          Module::attention_out,
+          spec.out_bias,
+          1};
 }
 
 CoreSizes core_sizes(const AttentionSpec& spec, int tp) {
@@ -89,7 +99,8 @@ void check_attention(const AttentionSpec& spec, const parallel::ParallelSpec& p,
     return;
   }
   if (spec.window < 0 || spec.chunk < 0) {
-    reject(out, "model", "an attention window of " + number(std::min(spec.window, spec.chunk)) + " keys",
+    reject(out, "model",
+           "an attention window of " + number(std::min(spec.window, spec.chunk)) + " keys",
            "give a positive number, or none for full attention");
   }
   if (spec.heads % p.tp != 0) {
@@ -129,8 +140,8 @@ TensorId attention_forward(const AttentionSpec& spec, Builder& b, TensorId x, At
   TensorId v = b.tensor("value", kv_elements, Module::qkv);
   b.slice(Module::qkv, mixed, {v});
   if (spec.value_norm) {
-    s.v_norm = norm_forward(kValueNorm, b, v, kv_elements / size.head_dim, size.head_dim,
-                            Module::norm);
+    s.v_norm =
+        norm_forward(kValueNorm, b, v, kv_elements / size.head_dim, size.head_dim, Module::norm);
     v = s.v_norm.output;
   }
   if (spec.output_gate) {
@@ -199,7 +210,8 @@ TensorId attention_backward(const AttentionSpec& spec, Builder& b, const Attenti
   }
   if (spec.value_norm) g.v = norm_backward(kValueNorm, b, s.v_norm, g.v, Module::norm);
   const bool shared = shares_heads(spec, c.tp);
-  TensorId d_mixed = b.tensor("qkv_gradient", whole_qkv(spec, c) / (shared ? 1 : c.tp), Module::qkv);
+  TensorId d_mixed =
+      b.tensor("qkv_gradient", whole_qkv(spec, c) / (shared ? 1 : c.tp), Module::qkv);
   b.elementwise(Pass::dgrad, Module::qkv, ElementwiseClass::streaming, {g.q, g.k, g.v, d_gate},
                 {d_mixed});
   if (shared) {

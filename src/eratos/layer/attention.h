@@ -51,11 +51,11 @@ struct CoreState {
   TensorId out = ops::kNoTensor;      // of the attention itself, which its backward reads
   TensorId context = ops::kNoTensor;  // what the output projection reads: `out`, exchanged (a2a)
   TensorId lse = ops::kNoTensor;
-  TensorId probs = ops::kNoTensor;    // unfused: softmax result (fp32 when eager)
+  TensorId probs = ops::kNoTensor;  // unfused: softmax result (fp32 when eager)
   TensorId probs_narrow = ops::kNoTensor;
   TensorId dropped = ops::kNoTensor;  // unfused with dropout: probabilities after it
   TensorId mask = ops::kNoTensor;
-  TensorId capped = ops::kNoTensor;   // unfused: tanh of the scores
+  TensorId capped = ops::kNoTensor;  // unfused: tanh of the scores
 };
 // v may be a tensor that holds more than the values when they are a view of it.
 CoreState core_forward(Builder& b, const CoreSizes& size, TensorId q, TensorId k, TensorId v);

@@ -32,9 +32,8 @@ ops::Attention flash_work(const LayerContext& c, const CoreSizes& size, bool bac
   const Local local = local_sizes(c, size);
   // A query of a chunk sees what a query of a sequence of that length sees.
   const double keys = size.chunk > 0 ? std::min(size.chunk, c.sequence) : c.sequence;
-  return {c.sequences,   local.queries,   keys, local.heads, local.kv_heads,
-          size.head_dim, size.v_head_dim, true, backward,    c.activation,
-          size.window,   size.sinks};
+  return {c.sequences,     local.queries, keys,     local.heads,  local.kv_heads, size.head_dim,
+          size.v_head_dim, true,          backward, c.activation, size.window,    size.sinks};
 }
 
 double q_elements(const LayerContext& c, const CoreSizes& size) {
@@ -51,8 +50,8 @@ double out_elements(const LayerContext& c, const CoreSizes& size) {
 }
 
 void trade(Builder& b, Pass pass, double elements, Builder::Ids from, Builder::Ids to) {
-  b.collective(pass, kModule, CollectiveKind::all_to_all, Axis::cp, elements, b.context().activation,
-               from, to);
+  b.collective(pass, kModule, CollectiveKind::all_to_all, Axis::cp, elements,
+               b.context().activation, from, to);
 }
 
 // K and V of the other context-parallel ranks: a ring that runs beside the attention of the piece
@@ -69,8 +68,8 @@ TensorId bring_keys(Builder& b, const CoreSizes& size, Pass pass, TensorId k, Te
     return ops::kNoTensor;
   }
   const TensorId all = b.tensor("gathered_key_value", own * c.cp, kModule);
-  b.collective(pass, kModule, CollectiveKind::all_gather, Axis::cp, own * c.cp, c.activation, {k, v},
-               {all});
+  b.collective(pass, kModule, CollectiveKind::all_gather, Axis::cp, own * c.cp, c.activation,
+               {k, v}, {all});
   return all;
 }
 
@@ -91,8 +90,8 @@ void unfused_forward(Builder& b, const CoreSizes& size, CoreState& s, TensorId g
     s.k = k;
     s.v = v;
   }
-  // Values that are a view among others are packed, unless one stride leads from head to head of all
-  // sequences: a batched product wants that.
+  // Values that are a view among others are packed, unless one stride leads from head to head of
+  // all sequences: a batched product wants that.
   if (c.sequences > 1 && size.kv_heads >= size.heads && b.elements(s.v) > v_elements(c, size)) {
     const TensorId packed = b.tensor("packed_value", v_elements(c, size), kModule);
     b.elementwise(Pass::forward, kModule, ElementwiseClass::streaming, {s.v}, {packed},
@@ -100,13 +99,13 @@ void unfused_forward(Builder& b, const CoreSizes& size, CoreState& s, TensorId g
     s.v = packed;
   }
   TensorId raw = b.tensor("scores", scores, kModule);
-  b.gemm(Pass::forward, kModule,
-         batched(c, local.heads, local.queries, c.sequence, size.head_dim), {s.q, s.k, gathered},
-         {raw});
+  b.gemm(Pass::forward, kModule, batched(c, local.heads, local.queries, c.sequence, size.head_dim),
+         {s.q, s.k, gathered}, {raw});
   if (size.soft_cap) {
     s.capped = b.tensor("capped_scores", scores, kModule);
     const TensorId scaled = b.tensor("rescaled_scores", scores, kModule);
-    b.elementwise(Pass::forward, kModule, ElementwiseClass::streaming, {raw}, {s.capped}).kernels = 2;
+    b.elementwise(Pass::forward, kModule, ElementwiseClass::streaming, {raw}, {s.capped}).kernels =
+        2;
     b.elementwise(Pass::forward, kModule, ElementwiseClass::streaming, {s.capped}, {scaled});
     b.save(s.capped);
     raw = scaled;
@@ -147,8 +146,8 @@ void unfused_forward(Builder& b, const CoreSizes& size, CoreState& s, TensorId g
          {operand, s.v, gathered}, {s.out});
 }
 
-CoreGradients unfused_backward(Builder& b, const CoreSizes& size, const CoreState& s, TensorId d_out,
-                               TensorId gathered) {
+CoreGradients unfused_backward(Builder& b, const CoreSizes& size, const CoreState& s,
+                               TensorId d_out, TensorId gathered) {
   const LayerContext& c = b.context();
   const Local local = local_sizes(c, size);
   const double scores = c.sequences * local.heads * local.queries * c.sequence;
@@ -156,30 +155,28 @@ CoreGradients unfused_backward(Builder& b, const CoreSizes& size, const CoreStat
                            : s.probs_narrow != ops::kNoTensor ? s.probs_narrow
                                                               : s.probs;
   const TensorId d_probs = b.tensor("softmax_gradient", scores, kModule);
-  b.gemm(Pass::dgrad, kModule,
-         batched(c, local.heads, local.queries, c.sequence, size.v_head_dim),
+  b.gemm(Pass::dgrad, kModule, batched(c, local.heads, local.queries, c.sequence, size.v_head_dim),
          {d_out, s.v, gathered}, {d_probs});
   CoreGradients g{};
   g.v = b.tensor("value_gradient", out_elements(c, size), kModule);
-  b.gemm(Pass::dgrad, kModule,
-         batched(c, local.heads, c.sequence, size.v_head_dim, local.queries), {operand, d_out},
-         {g.v});
+  b.gemm(Pass::dgrad, kModule, batched(c, local.heads, c.sequence, size.v_head_dim, local.queries),
+         {operand, d_out}, {g.v});
   if (s.mask != ops::kNoTensor) {
     b.elementwise(Pass::dgrad, kModule, ElementwiseClass::streaming, {d_probs, s.mask}, {d_probs});
   }
   const TensorId d_scores = b.tensor("scores_gradient", scores, kModule);
   b.elementwise(Pass::dgrad, kModule, ElementwiseClass::streaming, {d_probs, s.probs}, {d_scores});
   if (s.capped != ops::kNoTensor) {
-    b.elementwise(Pass::dgrad, kModule, ElementwiseClass::streaming, {d_scores, s.capped}, {d_scores})
+    b.elementwise(Pass::dgrad, kModule, ElementwiseClass::streaming, {d_scores, s.capped},
+                  {d_scores})
         .kernels = 3;
   }
   g.q = b.tensor("query_gradient", q_elements(c, size), kModule);
-  b.gemm(Pass::dgrad, kModule,
-         batched(c, local.heads, local.queries, size.head_dim, c.sequence),
+  b.gemm(Pass::dgrad, kModule, batched(c, local.heads, local.queries, size.head_dim, c.sequence),
          {d_scores, s.k, gathered}, {g.q});
   g.k = b.tensor("key_gradient", q_elements(c, size), kModule);
-  b.gemm(Pass::dgrad, kModule,
-         batched(c, local.heads, c.sequence, size.head_dim, local.queries), {d_scores, s.q}, {g.k});
+  b.gemm(Pass::dgrad, kModule, batched(c, local.heads, c.sequence, size.head_dim, local.queries),
+         {d_scores, s.q}, {g.k});
   if (size.kv_heads < size.heads) {
     const TensorId k = b.tensor("summed_key_gradient", k_elements(c, size), kModule);
     const TensorId v = b.tensor("summed_value_gradient", v_elements(c, size), kModule);

@@ -29,9 +29,8 @@ bool once_a_rank(const LayerContext& c) {
 
 // Rows that stand on this rank between the exchange and the experts' order.
 double rows_received(const MoeSpec& spec, const LayerContext& c, const RouteSizes& size) {
-  return once_a_rank(c) && c.ep > 1
-             ? std::min(size.sent, size.tokens * destinations(spec, c))
-             : size.sent;
+  return once_a_rank(c) && c.ep > 1 ? std::min(size.sent, size.tokens * destinations(spec, c))
+                                    : size.sent;
 }
 
 // Where the rows change order beside the exchange.
@@ -153,8 +152,8 @@ TensorId gather_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId rows, 
   if (c.dispatcher == Dispatcher::allgather) return gather_to_all(way, c, size, map);
   const Sorts sorts = sorts_of(c, size);
   const double received = rows_received(spec, c, size) * size.width;
-  const double here = c.dispatcher == Dispatcher::hybridep || sorts.before ? size.sent * size.width
-                                                                           : received;
+  const double here =
+      c.dispatcher == Dispatcher::hybridep || sorts.before ? size.sent * size.width : received;
   const double returned = sorts.before ? size.sent * size.width : size.tokens * size.width;
   const bool forward = pass == Pass::forward;
   if (sorts.behind) {

@@ -14,7 +14,8 @@ TensorId embedding_forward(const EmbeddingSpec& spec, Builder& b, EmbeddingState
   const LayerContext& c = b.context();
   const double table = spec.vocab / c.tp * spec.hidden;
   b.embedding_parameter("word_embedding", table, kModule);
-  if (spec.positions > 0) b.vector_parameter("position_embedding", spec.positions * spec.hidden, kModule);
+  if (spec.positions > 0)
+    b.vector_parameter("position_embedding", spec.positions * spec.hidden, kModule);
   s.ids = b.tensor("token_ids", c.tokens(), DType::int64, kModule);
   b.save(s.ids);
   TensorId y = b.tensor("embedding_rows", c.tokens() * spec.hidden, kModule);
@@ -43,7 +44,8 @@ TensorId embedding_forward(const EmbeddingSpec& spec, Builder& b, EmbeddingState
     y = sum;
   }
   if (c.hidden_dropout > 0) {
-    s.mask = b.tensor("embedding_dropout_mask", c.shard_tokens() * spec.hidden, DType::bool8, kModule);
+    s.mask =
+        b.tensor("embedding_dropout_mask", c.shard_tokens() * spec.hidden, DType::bool8, kModule);
     const TensorId dropped = b.tensor("embedding_dropped", c.shard_tokens() * spec.hidden, kModule);
     b.elementwise(Pass::forward, kModule, ElementwiseClass::streaming, {y}, {dropped, s.mask});
     b.save(s.mask);
@@ -56,7 +58,8 @@ TensorId embedding_forward(const EmbeddingSpec& spec, Builder& b, EmbeddingState
   return y;
 }
 
-void embedding_backward(const EmbeddingSpec& spec, Builder& b, const EmbeddingState& s, TensorId dy) {
+void embedding_backward(const EmbeddingSpec& spec, Builder& b, const EmbeddingState& s,
+                        TensorId dy) {
   const LayerContext& c = b.context();
   if (spec.norm) dy = norm_backward(spec.norm_spec, b, s.norm, dy, kModule);
   const double shard = c.shard_tokens() * spec.hidden;
@@ -77,8 +80,8 @@ void embedding_backward(const EmbeddingSpec& spec, Builder& b, const EmbeddingSt
   }
   if (c.tp > 1 && c.sequence_parallel) {
     const TensorId whole = b.tensor("embedding_gradient_rows", c.tokens() * spec.hidden, kModule);
-    b.collective(Pass::dgrad, kModule, CollectiveKind::all_gather, Axis::tp, c.tokens() * spec.hidden,
-                 c.activation, {dy}, {whole});
+    b.collective(Pass::dgrad, kModule, CollectiveKind::all_gather, Axis::tp,
+                 c.tokens() * spec.hidden, c.activation, {dy}, {whole});
     dy = whole;
   }
   const double table = spec.vocab / c.tp * spec.hidden;

@@ -37,17 +37,20 @@ void launch_per_expert(Builder& b, std::vector<ops::Op>& list, std::size_t from,
 
 void expert_gemm(Builder& b, Pass pass, Module module, const RouteSizes& size, double n, double k,
                  Builder::Ids reads, Builder::Ids writes) {
-  b.gemm(pass, module, {size.rows, n, k, size.local_experts, b.context().activation,
-                        false, true},
+  b.gemm(pass, module, {size.rows, n, k, size.local_experts, b.context().activation, false, true},
          reads, writes);
 }
 
 // The weight gradient of all local experts.
-void expert_wgrad(Builder& b, Module module, const RouteSizes& size, double out, double in, TensorId x,
-                  TensorId dy) {
+void expert_wgrad(Builder& b, Module module, const RouteSizes& size, double out, double in,
+                  TensorId x, TensorId dy) {
   const auto& state = b.profile().state;
-  const ops::Gemm work{out * size.local_experts, in, size.rows / size.local_experts,
-                       size.local_experts, b.context().activation, state.wgrad_fused_accumulation,
+  const ops::Gemm work{out * size.local_experts,
+                       in,
+                       size.rows / size.local_experts,
+                       size.local_experts,
+                       b.context().activation,
+                       state.wgrad_fused_accumulation,
                        true};
   if (state.wgrad_fused_accumulation) {
     b.gemm(Pass::wgrad, module, work, {x, dy}, {});
@@ -66,8 +69,8 @@ void route(const MoeSpec& spec, Builder& b, const RouteSizes& size, TensorId x, 
   b.parameter("router", spec.hidden * spec.experts, m, true);
   if (spec.router_bias) b.vector_parameter("router_bias", spec.experts, m);
   const TensorId logits = b.tensor("router_logits", size.tokens * spec.experts, DType::fp32, m);
-  b.gemm(Pass::forward, m, {size.tokens, static_cast<double>(spec.experts), spec.hidden, 1,
-                            b.context().activation},
+  b.gemm(Pass::forward, m,
+         {size.tokens, static_cast<double>(spec.experts), spec.hidden, 1, b.context().activation},
          {x}, {logits});
   b.save_gemm_input(x);
   s.probs = b.tensor("router_probabilities", size.tokens * spec.experts, DType::fp32, m);
@@ -84,7 +87,8 @@ void route(const MoeSpec& spec, Builder& b, const RouteSizes& size, TensorId x, 
     const TensorId value = b.tensor("top_k_value", size.chosen, DType::fp32, m);
     const TensorId sum = b.tensor("top_k_sum", size.tokens, DType::fp32, m);
     b.elementwise(Pass::forward, m, ElementwiseClass::streaming, {logits}, {s.probs});
-    b.elementwise(Pass::forward, m, ElementwiseClass::streaming, {s.probs}, {index, value}).kernels = 2;
+    b.elementwise(Pass::forward, m, ElementwiseClass::streaming, {s.probs}, {index, value})
+        .kernels = 2;
     b.elementwise(Pass::forward, m, ElementwiseClass::streaming, {value}, {sum});
     b.save(index);
     b.save(value);
@@ -118,7 +122,8 @@ void check_moe(const MoeSpec& spec, const parallel::ParallelSpec& p, Diagnostics
            "choose an ep that divides " + number(spec.experts));
   }
   if (spec.top_k > spec.experts) {
-    reject(out, "model", "top_k=" + number(spec.top_k) + " exceeds the " + number(spec.experts) + " experts",
+    reject(out, "model",
+           "top_k=" + number(spec.top_k) + " exceeds the " + number(spec.experts) + " experts",
            "choose top_k of at most " + number(spec.experts));
   }
   if (static_cast<long long>(spec.ffn) % p.etp != 0) {
@@ -128,7 +133,8 @@ void check_moe(const MoeSpec& spec, const parallel::ParallelSpec& p, Diagnostics
   }
   if (spec.shared_ffn > 0 && static_cast<long long>(spec.shared_ffn) % p.tp != 0) {
     reject(out, "parallel.tp",
-           "tp=" + number(p.tp) + " does not divide the shared expert width " + number(spec.shared_ffn),
+           "tp=" + number(p.tp) + " does not divide the shared expert width " +
+               number(spec.shared_ffn),
            "choose a tp that divides " + number(spec.shared_ffn));
   }
   if (p.tp > 1 && !p.sequence_parallel) {
@@ -252,7 +258,8 @@ TensorId experts_backward(const MoeSpec& spec, Builder& b, const RouteSizes& siz
   const std::size_t begin = b.program().backward.size();
   const TensorId d_act =
       b.tensor("expert_activation_gradient", size.rows * size.expert_width, Module::expert_out);
-  expert_gemm(b, Pass::dgrad, Module::expert_out, size, size.expert_width, size.width, {d}, {d_act});
+  expert_gemm(b, Pass::dgrad, Module::expert_out, size, size.expert_width, size.width, {d},
+              {d_act});
   expert_wgrad(b, Module::expert_out, size, size.width, size.expert_width, s.activation.out, d);
   const TensorId d_up = activation_backward(b, spec.gated, s.activation, d_act, size.rows,
                                             size.expert_width, Module::expert_activation);

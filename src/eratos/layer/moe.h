@@ -8,13 +8,12 @@
 // folding) and Megatron-LM core/transformer/moe/token_dispatcher.py.
 // Kept in 16 bits: 2kh for the gathered rows, 4k f_e / 2k f_e around a fused gated activation,
 // and, where router weights multiply the output instead of the activation, 2kh more.
-// Latent experts: every routed token is projected to a width l before it is sent and back after it has
-// returned (held whole on every rank); h above is then l. Source: Megatron-LM core/transformer/moe/
-// moe_layer.py (fc1_latent_proj, fc2_latent_proj).
-// Without a grouped product every expert launches its own kernels.
-// Worked example: Mixtral 8x22B, ep 8, 16384 tokens: R = 32768 rows of one expert.
-// Assumes: routing is balanced (every expert gets the same rows), as the published MoE figures
-// force it.
+// Latent experts: every routed token is projected to a width l before it is sent and back after it
+// has returned (held whole on every rank); h above is then l. Source: Megatron-LM
+// core/transformer/moe/ moe_layer.py (fc1_latent_proj, fc2_latent_proj). Without a grouped product
+// every expert launches its own kernels. Worked example: Mixtral 8x22B, ep 8, 16384 tokens: R =
+// 32768 rows of one expert. Assumes: routing is balanced (every expert gets the same rows), as the
+// published MoE figures force it.
 #pragma once
 
 #include "eratos/layer/linear.h"
@@ -34,9 +33,9 @@ struct MoeState {
   TensorId top_index = ops::kNoTensor;  // eager: what top-k and the renormalisation keep
   TensorId top_value = ops::kNoTensor;
   TensorId top_sum = ops::kNoTensor;
-  TensorId rows = ops::kNoTensor;          // operand of the experts' first product
-  TensorId expert_out = ops::kNoTensor;    // kept only when router weights come last
-  TensorId scaled = ops::kNoTensor;        // eager: rows after scaling, kept by index_add
+  TensorId rows = ops::kNoTensor;        // operand of the experts' first product
+  TensorId expert_out = ops::kNoTensor;  // kept only when router weights come last
+  TensorId scaled = ops::kNoTensor;      // eager: rows after scaling, kept by index_add
   ActivationState activation;
   NormState router_norm;  // own norms (Gemma 4)
   NormState norm;

@@ -11,7 +11,8 @@ using parallel::Axis;
 namespace {
 
 LinearSpec output_linear(const OutputSpec& spec) {
-  return {"output_weight", spec.hidden, spec.vocab, Split::column, Module::output_layer, spec.bias, 1, true};
+  return {"output_weight",      spec.hidden, spec.vocab, Split::column,
+          Module::output_layer, spec.bias,   1,          true};
 }
 
 // Share of the loss's traffic that falls in forward: a fused loss computes and writes the gradient
@@ -38,7 +39,8 @@ void check_output(const OutputSpec& spec, const parallel::ParallelSpec& p, Diagn
   }
 }
 
-void output_forward(const OutputSpec& spec, Builder& b, TensorId x, OutputState& s, bool own_weight) {
+void output_forward(const OutputSpec& spec, Builder& b, TensorId x, OutputState& s,
+                    bool own_weight) {
   const LayerContext& c = b.context();
   const auto& loss = b.profile().loss;
   s.norm = norm_forward(spec.final_norm, b, x, c.shard_tokens(), spec.hidden, Module::norm);
@@ -65,12 +67,14 @@ void output_forward(const OutputSpec& spec, Builder& b, TensorId x, OutputState&
   }
   const double logits = b.elements(s.logits);
   const double live = c.loss_fused ? loss.fused_bytes_per_logit : loss.unfused_bytes_per_logit;
-  const double traffic = c.loss_fused ? loss.fused_traffic_per_logit : loss.unfused_traffic_per_logit;
+  const double traffic =
+      c.loss_fused ? loss.fused_traffic_per_logit : loss.unfused_traffic_per_logit;
   const double share = c.loss_fused ? kFusedForwardShare : kUnfusedForwardShare;
   const double element = bytes_per_element(c.activation);
   // Beyond the logits themselves; a loss that writes its gradient over them has nothing.
   const double kept = loss.gradient_in_place ? live - element : kLogProbabilityBytes;
-  if (kept > 0) s.loss_buffer = b.tensor("loss_buffer", logits * kept / 4.0, DType::fp32, Module::loss);
+  if (kept > 0)
+    s.loss_buffer = b.tensor("loss_buffer", logits * kept / 4.0, DType::fp32, Module::loss);
   ops::Op& op = b.elementwise(Pass::forward, Module::loss, ElementwiseClass::cross_entropy,
                               {s.logits}, {s.loss_buffer});
   op.work = ops::Elementwise{Bytes{logits * traffic * share}, ElementwiseClass::cross_entropy};
@@ -86,23 +90,24 @@ TensorId output_backward(const OutputSpec& spec, Builder& b, const OutputState& 
   const LayerContext& c = b.context();
   const auto& loss = b.profile().loss;
   const double logits = b.elements(s.logits);
-  const double traffic = c.loss_fused ? loss.fused_traffic_per_logit : loss.unfused_traffic_per_logit;
+  const double traffic =
+      c.loss_fused ? loss.fused_traffic_per_logit : loss.unfused_traffic_per_logit;
   const double share = c.loss_fused ? kFusedForwardShare : kUnfusedForwardShare;
   const TensorId kept = keeps_logits(loss, s) ? s.logits : ops::kNoTensor;
   TensorId d_logits = s.loss_buffer == ops::kNoTensor ? s.logits : s.loss_buffer;
   TensorId working = ops::kNoTensor;
   if (!loss.gradient_in_place) {
-    const double live =
-        c.loss_fused ? loss.fused_bytes_per_logit : loss.unfused_bytes_per_logit;
+    const double live = c.loss_fused ? loss.fused_bytes_per_logit : loss.unfused_bytes_per_logit;
     const double element = bytes_per_element(c.activation);
     const double rest = live - kLogProbabilityBytes - element * (loss.keeps_logits ? 2.0 : 1.0);
-    working = b.tensor("loss_working_set", logits * std::max(0.0, rest) / 4.0, DType::fp32,
-                       Module::loss);
+    working =
+        b.tensor("loss_working_set", logits * std::max(0.0, rest) / 4.0, DType::fp32, Module::loss);
     d_logits = b.tensor("logits_gradient", logits, Module::loss);
   }
   ops::Op& op = b.elementwise(Pass::dgrad, Module::loss, ElementwiseClass::cross_entropy,
                               {kept, s.loss_buffer}, {d_logits, working});
-  op.work = ops::Elementwise{Bytes{logits * traffic * (1.0 - share)}, ElementwiseClass::cross_entropy};
+  op.work =
+      ops::Elementwise{Bytes{logits * traffic * (1.0 - share)}, ElementwiseClass::cross_entropy};
   op.kernels = c.loss_fused ? 1 : 5;
   if (s.capped != ops::kNoTensor) {
     b.elementwise(Pass::dgrad, Module::loss, ElementwiseClass::streaming, {d_logits, s.capped},
@@ -110,8 +115,8 @@ TensorId output_backward(const OutputSpec& spec, Builder& b, const OutputState& 
         .kernels = b.profile().fusions.activation ? 1 : 3;
   }
   const TensorId d_normed = linear_backward(output_linear(spec), b, s.linear, d_logits);
-  // Assumes: a loss that works in place holds all its bytes a logit until the head's weight gradient
-  // is done (so counted, 37 published Megatron peaks agree within 0.1 %).
+  // Assumes: a loss that works in place holds all its bytes a logit until the head's weight
+  // gradient is done (so counted, 37 published Megatron peaks agree within 0.1 %).
   if (loss.gradient_in_place) {
     if (kept != ops::kNoTensor) b.release(Module::loss, kept);
     if (s.loss_buffer != ops::kNoTensor) b.release(Module::loss, s.loss_buffer);

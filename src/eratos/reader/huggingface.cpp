@@ -24,14 +24,14 @@ struct ModelType {
   Family family;
   bool qkv_bias = false;  // always, whatever the file says
   bool qk_norm = false;
-  bool tied = false;         // where tie_word_embeddings is absent
-  bool shared_gate = false;  // of the shared expert
+  bool tied = false;                   // where tie_word_embeddings is absent
+  bool shared_gate = false;            // of the shared expert
   const char* window_ratio = nullptr;  // local to global layers where the file does not say
-  bool gemma = false;        // embedding scaled, norms behind the branches from the second on
+  bool gemma = false;  // embedding scaled, norms behind the branches from the second on
   bool post_norms = false;
   bool pre_norms = true;
   bool qk_norm_full = false;
-  bool gpt_oss = false;      // sinks, biases everywhere
+  bool gpt_oss = false;  // sinks, biases everywhere
 };
 
 constexpr ModelType kTypes[] = {
@@ -46,12 +46,24 @@ constexpr ModelType kTypes[] = {
     {.name = "deepseek_v3", .family = Family::deepseek},
     {.name = "gpt2", .family = Family::gpt2, .tied = true},
     {.name = "gemma", .family = Family::llama, .tied = true, .gemma = true},
-    {.name = "gemma2", .family = Family::llama, .tied = true, .window_ratio = "1:1", .gemma = true,
+    {.name = "gemma2",
+     .family = Family::llama,
+     .tied = true,
+     .window_ratio = "1:1",
+     .gemma = true,
      .post_norms = true},
-    {.name = "gemma3_text", .family = Family::llama, .qk_norm = true, .tied = true,
-     .window_ratio = "5:1", .gemma = true, .post_norms = true},
+    {.name = "gemma3_text",
+     .family = Family::llama,
+     .qk_norm = true,
+     .tied = true,
+     .window_ratio = "5:1",
+     .gemma = true,
+     .post_norms = true},
     {.name = "phi3", .family = Family::llama},
-    {.name = "olmo2", .family = Family::llama, .post_norms = true, .pre_norms = false,
+    {.name = "olmo2",
+     .family = Family::llama,
+     .post_norms = true,
+     .pre_norms = false,
      .qk_norm_full = true},
     {.name = "gpt_oss", .family = Family::mixtral, .window_ratio = "1:1", .gpt_oss = true},
 };
@@ -204,7 +216,8 @@ void read_experts(Config& c, const ModelType& type, std::int64_t layers) {
 }
 
 // Layers with a window: by name, by period, or by the model type's habit. Source: huggingface/
-// transformers configuration_gemma3.py (layer_types, sliding_window_pattern), configuration_qwen2.py.
+// transformers configuration_gemma3.py (layer_types, sliding_window_pattern),
+// configuration_qwen2.py.
 void put_windows(Config& c, const ModelType& type) {
   const bool on = c.flag("use_sliding_window", true);
   const auto window = c.integer("sliding_window");

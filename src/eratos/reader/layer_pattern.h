@@ -1,4 +1,5 @@
-// Which layers of a model attend differently: windows, chunks, other head sizes, no rotary positions.
+// Which layers of a model attend differently: windows, chunks, other head sizes, no rotary
+// positions.
 //
 // Keys of a model file: `sliding_window` or `attention_chunk` (keys), `window_pattern` ("5:1": five
 // local layers, then a global one, and again; or a list with 1 for each local layer; absent: every
@@ -7,8 +8,8 @@
 // `global_kv_heads`, `global_shared_kv` (the key projection serves as values too).
 // Files of published runs say some of it in words: "128 in every other layer".
 //
-// Worked example: Gemma 3 12B, 48 layers, `sliding_window: 1024`, `window_pattern: "5:1"`: layers 5,
-// 11, ... 47 are global, 40 of 48 have the window.
+// Worked example: Gemma 3 12B, 48 layers, `sliding_window: 1024`, `window_pattern: "5:1"`: layers
+// 5, 11, ... 47 are global, 40 of 48 have the window.
 #pragma once
 
 #include <vector>

@@ -14,13 +14,13 @@ namespace {
 using text::Node;
 
 // Parts that no size tells. Sizes, ties, biases and prediction modules are the run's own.
-constexpr std::string_view kUnsaid[] = {
-    "activation",     "qk_norm",         "qk_norm_full",       "qk_norm_weight",
-    "value_norm",     "rotary_share",    "attention_soft_cap", "attention_sinks",
-    "sliding_window", "attention_chunk", "window_pattern",     "global_head_dim",
-    "global_kv_heads", "global_shared_kv", "no_rope_layers",   "norm_weight",
-    "embedding_scale", "final_soft_cap", "norm_per_branch",    "pre_norms",
-    "post_norms"};
+constexpr std::string_view kUnsaid[] = {"activation",         "qk_norm",          "qk_norm_full",
+                                        "qk_norm_weight",     "value_norm",       "rotary_share",
+                                        "attention_soft_cap", "attention_sinks",  "sliding_window",
+                                        "attention_chunk",    "window_pattern",   "global_head_dim",
+                                        "global_kv_heads",    "global_shared_kv", "no_rope_layers",
+                                        "norm_weight",        "embedding_scale",  "final_soft_cap",
+                                        "norm_per_branch",    "pre_norms",        "post_norms"};
 constexpr std::string_view kUnsaidOfExperts[] = {"router_bias", "shared_gate", "own_norms"};
 
 bool same(const Node& a, const Node& b, std::initializer_list<std::string_view> keys) {
@@ -50,7 +50,8 @@ Node completed_model(const Node& run, const std::string& name) {
   fill(out, from, kUnsaid);
   Node* experts = out.find("moe");
   const Node* known_experts = from.find("moe");
-  if (experts != nullptr && known_experts != nullptr && same(*experts, *known_experts, {"experts"})) {
+  if (experts != nullptr && known_experts != nullptr &&
+      same(*experts, *known_experts, {"experts"})) {
     fill(*experts, *known_experts, kUnsaidOfExperts);
   }
   return out;

@@ -52,6 +52,13 @@ TEST(Deepspeed, OffloadAndStagesAreChecked) {
             std::string::npos);
 }
 
+TEST(Deepspeed, TheOptimizerMayLiveOnTheHost) {
+  const JobRead read = good(deepspeed(
+      "{\"train_micro_batch_size_per_gpu\": 1, \"bf16\": {\"enabled\": true}, "
+      "\"zero_optimization\": {\"stage\": 2, \"offload_optimizer\": {\"device\": \"cpu\"}}}"));
+  EXPECT_EQ(read.job.offload.optimizer, 1);
+}
+
 TEST(Trainer, FillsAuto) {
   const JobRead read = good(read_job(kData + "train.yaml", ReadOptions{.cluster = "h100-sxm-1x8"}));
   EXPECT_EQ(read.report.format, "Hugging Face Trainer arguments");

@@ -38,6 +38,7 @@ TEST(Nanotron, AKeyGivenTwiceIsAWarning) {
   EXPECT_EQ(experts.top_k, 1);
   EXPECT_EQ(experts.ffn, 768);
   EXPECT_EQ(experts.shared_ffn, 768);
+  EXPECT_EQ(read.report.provenance.at("model.sliding_window").value, "20");
   bool warned = false;
   for (const Warning& w : read.report.warnings) {
     if (w.code != "repeated-key") continue;

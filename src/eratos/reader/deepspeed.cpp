@@ -111,12 +111,17 @@ void read_sharding(Translation& t, const std::string& prefix) {
   std::string optimizer = device("zero_optimization.offload_optimizer.device");
   if (t.is_on(key_in(prefix, "zero_optimization.cpu_offload"))) optimizer = "cpu";
   const std::string parameters = device("zero_optimization.offload_param.device");
-  if (!optimizer.empty() || !parameters.empty()) {
-    t.fail(
-        key_in(prefix, !parameters.empty() ? "zero_optimization.offload_param.device"
-                                           : "zero_optimization.offload_optimizer.device"),
-        "offloading to " + (parameters.empty() ? optimizer : parameters) + " is not modelled here",
-        "set the device to none", "optimizer");
+  const char* held = "zero_optimization.offload_optimizer.device";
+  if (!parameters.empty()) {
+    t.fail(key_in(prefix, "zero_optimization.offload_param.device"),
+           "offloading parameters to " + parameters + " is not modelled", "set the device to none",
+           "offload");
+  } else if (!optimizer.empty() && optimizer != "cpu") {
+    t.fail(key_in(prefix, held), "offloading the optimizer to " + optimizer + " is not modelled",
+           "set the device to cpu or none", "offload.optimizer");
+  } else if (!optimizer.empty()) {
+    t.put("offload.optimizer", Node::number(1), key_in(prefix, held),
+          "updated by the host's processors");
   }
   for (const char* key :
        {"zero_optimization.zero_hpz_partition_size", "zero_optimization.zero_quantized_weights",
@@ -343,11 +348,9 @@ Result<JobRead> read_trainer(const Node& root, const std::string& path,
   }
   (void)t.word("torch_dtype");
   if (const auto optim = t.word("optim")) {
-    const bool adam = optim->rfind("adamw", 0) == 0;
-    t.put("optimizer.kind", Node::string(adam ? "adam" : *optim), "optim");
-    if (optim->find("8bit") != std::string::npos) {
-      t.warn("optimizer", "`" + *optim + "` is projected as Adam with fp32 moments", "optim");
-    }
+    const bool adam = optim->find("adam") != std::string::npos;
+    const bool narrow = optim->find("8bit") != std::string::npos;
+    t.put("optimizer.kind", Node::string(!adam ? *optim : narrow ? "adam8bit" : "adam"), "optim");
   }
   put_sequence(t, {"max_seq_length", "max_length", "cutoff_len", "model_max_length", "block_size"});
   const bool lora = t.word("finetuning_type").value_or("full") == "lora" || t.is_on("use_peft");

@@ -76,9 +76,7 @@ int read_model(Translation& t) {
   t.assume("model.position", Node::string("rotary"), "llama and qwen2");
   read_experts(t, layers);
   if (const auto window = t.integer(in_model("sliding_window_size"))) {
-    t.warn("attention",
-           "sliding_window_size " + std::to_string(*window) + " is projected as full attention",
-           in_model("sliding_window_size"));
+    t.put("model.sliding_window", Node::integer(*window), in_model("sliding_window_size"));
   }
   return layers;
 }

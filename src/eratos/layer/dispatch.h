@@ -1,24 +1,26 @@
 // How tokens reach the ranks that hold their experts, and how the results come back.
 //
-// Letters: Ts tokens this rank routes, k experts a token visits, E experts, e = ep, u = etp, w
-// width of a row (hidden, or the experts' latent width), F capacity factor. Rows an expert takes
-// are all that come (dropless), or at most C = ceil(F Ts k / E) of them: balanced routing with F
-// below 1 drops 1 - F of the rows, and with padding every expert computes C rows whatever comes.
-// Source: arXiv 2006.16668 (capacity); Megatron-LM core/transformer/moe/moe_utils.py (get_capacity)
-// and token_dispatcher.py (drop_and_pad).
+// Letters: Ts tokens this rank routes, k experts a token visits, E experts, e = ep, u = etp,
+// w width of a row (hidden, or the experts' latent width), F capacity factor.
+//
+// Rows an expert takes are all that come (dropless), or at most C = ceil(F Ts k / E) of them:
+// balanced routing with F below 1 drops 1 - F of the rows, and with padding every expert computes C
+// rows whatever comes.
+// Source: arXiv 2006.16668 (capacity); Megatron-LM core/transformer/moe/moe_utils.py
+// (get_capacity) and token_dispatcher.py (drop_and_pad).
+//
 // What moves, in elements of one rank, and what it costs beside:
 //   alltoall   Ts k w: copies of a token travel one by one; rows are sorted by expert before the
-//              exchange and again behind it when a rank holds several experts
-//   allgather  every token of the e u ranks, Ts e u w; each rank picks its experts' rows from them;
-//              back: a reduction of as many. No sort beside the pick
+//              exchange, and again behind it when a rank holds several experts
+//   allgather  every token of the e u ranks, Ts e u w; each rank picks its experts' rows from
+//              them; back: a reduction of as many. No sort beside the pick
 //   deepep     Ts E[d] w with E[d] = e (1 - (1 - 1/e)^k) distinct destinations: a token travels
-//   once
-//              to each rank and is copied there; nothing is sorted before
+//              to a rank at most once and is copied there; nothing is sorted before
 //   hybridep   as deepep, and the exchange itself writes the rows in expert order
-// Source: Megatron-LM core/transformer/moe/token_dispatcher.py and fused_a2a.py;
-// deepseek-ai/DeepEP. Worked example: 4096 tokens, k 8, e 8, w 7168, 16 bits: alltoall
-// 4096*8*7168*2 = 470 MB; deepep 4096*5.25*7168*2 = 308 MB; allgather 4096*8*7168*2 = 470 MB
-// gathered and as much reduced.
+// Source: Megatron-LM core/transformer/moe/token_dispatcher.py and fused_a2a.py; the sources of
+// deepseek-ai/DeepEP.
+// Worked example: 4096 tokens, k 8, e 8, w 7168, 16 bits: alltoall 4096*8*7168*2 = 470 MB; deepep
+// 4096*5.25*7168*2 = 308 MB; allgather 470 MB gathered and as much reduced.
 #pragma once
 
 #include "eratos/layer/builder.h"

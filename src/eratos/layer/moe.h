@@ -9,11 +9,12 @@
 // Kept in 16 bits: 2kh for the gathered rows, 4k f_e / 2k f_e around a fused gated activation,
 // and, where router weights multiply the output instead of the activation, 2kh more.
 // Latent experts: every routed token is projected to a width l before it is sent and back after it
-// has returned (held whole on every rank); h above is then l. Source: Megatron-LM
-// core/transformer/moe/ moe_layer.py (fc1_latent_proj, fc2_latent_proj). Without a grouped product
-// every expert launches its own kernels. Worked example: Mixtral 8x22B, ep 8, 16384 tokens: R =
-// 32768 rows of one expert. Assumes: routing is balanced (every expert gets the same rows), as the
-// published MoE figures force it.
+// has returned (held whole on every rank); h above is then l.
+// Source: Megatron-LM core/transformer/moe/moe_layer.py (fc1_latent_proj, fc2_latent_proj).
+// Without a grouped product every expert launches its own kernels.
+// Worked example: Mixtral 8x22B, ep 8, 16384 tokens: R = 32768 rows of one expert.
+// Assumes: routing is balanced (every expert gets the same rows), as the published MoE figures
+// force it.
 #pragma once
 
 #include "eratos/layer/linear.h"

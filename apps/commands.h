@@ -32,6 +32,7 @@ struct Command {
   X(compare,    "compare",    "JOB ...",      1, kAnyNumber, "side by side: what differs, what it costs, why") \
   X(validate,   "validate",   "RUNS.csv ...", 1, kAnyNumber, "projections against measured runs")   \
   X(import_,    "import",     "JOB",          1, 1, "the normalised job, and where each value came from") \
+  X(export_,    "export",     "JOB",          1, 1, "the job as another program's file")             \
   X(list,       "list",       "KIND",         1, 1, "what the catalogue knows")                     \
   X(show,       "show",       "KIND NAME",    2, 2, "one entry of the catalogue, with its sources") \
   X(completion, "completion", "SHELL",        1, 1, "completion script for bash, zsh or fish")      \
@@ -52,7 +53,7 @@ inline constexpr Command kCommands[] = {
 // Named in the manual, not built yet: refused by name instead of as a typing error.
 inline constexpr std::string_view kLaterCommands[] = {
     "schedule", "measure", "import-trace", "calibrate", "search",
-    "tune",     "export",  "serve",        "mcp"};
+    "tune",     "serve",   "mcp"};
 
 // What --help and the manual say of JOB.
 inline constexpr std::string_view kAboutJob =

@@ -6,11 +6,11 @@ namespace eratos::apps {
 
 namespace {
 
-constexpr std::string_view kOneJob = " project memory check explain import ";
-constexpr std::string_view kJobs = " project memory check explain import compare ";
+constexpr std::string_view kOneJob = " project memory check explain import export ";
+constexpr std::string_view kJobs = " project memory check explain import export compare ";
 constexpr std::string_view kProjections = " project memory check explain validate compare ";
 constexpr std::string_view kAll =
-    " project memory check explain compare import list show validate completion man ";
+    " project memory check explain compare import export list show validate completion man ";
 
 constexpr Flag kFlags[] = {
     {"--cluster", "", Value::text, "C", false,
@@ -31,6 +31,8 @@ constexpr Flag kFlags[] = {
      "share of the memory to keep free before it is said to fit (0.05)", "", kProjections},
     {"--require-fit", "", Value::none, "", false, "exit with 1 when the job does not fit", "",
      " project memory check compare "},
+    {"--to", "", Value::text, "TARGET", false, "megatron, primus or nanotron",
+     "megatron primus nanotron", " export "},
     {"--models", "", Value::text, "FILE", true,
      "architectures of the runs, looked up before the catalogue", "", " validate "},
     {"--mfu-min", "", Value::share, "SHARE", false,

@@ -1,0 +1,191 @@
+#include "eratos/reader/export_job.h"
+
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "eratos/base/rng.h"
+#include "eratos/reader/catalogue.h"
+#include "eratos/reader/job_yaml.h"
+#include "eratos/reader/primus.h"
+#include "eratos/reader/read_job.h"
+#include "expect.h"
+
+namespace eratos::reader {
+namespace {
+
+std::set<std::string> paths(const std::vector<Unsaid>& unsaid) {
+  std::set<std::string> out;
+  for (const Unsaid& u : unsaid) out.insert(u.path);
+  return out;
+}
+
+std::string shown(const std::vector<Unsaid>& unsaid) {
+  std::string out;
+  for (const Unsaid& u : unsaid) out += u.path + ": " + u.value + " read as " + u.read + "\n";
+  return out;
+}
+
+// What `eratos import` makes of a Primus text.
+JobRead primus_read(const std::string& text) {
+  const text::Node root = good(text::parse_yaml(text, "again.yaml"), "yaml");
+  return good(primus_job(good(resolve_primus(root, "again.yaml", {}), text)), text);
+}
+
+// import, export, import gives the same job: every experiment of the tests' own checkout.
+TEST(ExportJob, EveryPrimusExperimentComesBack) {
+  const std::string folder =
+      std::string(ERATOS_SOURCE_DIR) + "/tests/data/primus/examples/megatron/configs/";
+  for (const char* file :
+       {"MI300X/llama3.1_8B-BF16-pretrain.yaml", "MI355X/deepseek_v3-FP8-pretrain.yaml",
+        "MI355X/llama3.1_70B-BF16-pretrain.yaml", "MI355X/llama3.1_8B-BF16-pretrain.yaml",
+        "MI355X/llama3.1_8B-MXFP8-pretrain.yaml", "MI355X/mixtral_8x22B_v0.1-BF16-pretrain.yaml",
+        "MI355X/qwen3_235B_A22B-BF16-pretrain.yaml"}) {
+    const Environment environment{{"HF_TOKEN", "none"}};
+    const auto read = read_job(folder + file, environment);
+    ASSERT_TRUE(read.has_value()) << file << text_of(read.error());
+    const auto written = good(export_job(read->job, "primus"), file);
+    EXPECT_EQ(shown(written.unsaid), "") << file;
+    const JobRead again = primus_read(written.text);
+    EXPECT_EQ(job_to_node(again.job), job_to_node(read->job)) << file;
+    EXPECT_TRUE(again.report.unused.empty()) << file << again.report.unused.front().key;
+  }
+}
+
+template <class T>
+T pick(Rng& rng, std::initializer_list<T> items) {
+  return *(items.begin() + rng.below(items.size()));
+}
+bool toss(Rng& rng) { return rng.below(2) == 1; }
+
+// Jobs of everything that Megatron's arguments can say.
+job::JobSpec random_job(Rng& rng, const char* framework) {
+  job::JobSpec job;
+  job.model = good(load_model(pick(rng, {"llama3.1-8b", "llama2-70b", "mixtral-8x7b", "gpt3-175b",
+                                         "deepseek-v2-lite", "deepseek-v3", "qwen3-30b-a3b"})));
+  const bool moe = model::is_moe(job.model);
+  job.name = "random";
+  job.framework = good(load_framework(framework));
+  job.cluster = {};
+  job.parallel.tp = pick(rng, {1, 2, 4, 8});
+  job.parallel.pp = pick(rng, {1, 2, 4});
+  job.parallel.cp = pick(rng, {1, 2});
+  job.parallel.cp_kind =
+      pick(rng, {parallel::CpKind::p2p, parallel::CpKind::all_gather, parallel::CpKind::a2a});
+  job.parallel.ep = moe ? pick(rng, {1, 2, 4, 8}) : 1;
+  job.parallel.etp = moe ? pick(rng, {1, job.parallel.tp}) : 1;
+  job.parallel.sequence_parallel = toss(rng);
+  if (job.parallel.pp > 1) job.parallel.vpp = pick(rng, {1, 2, 4});
+  if (toss(rng)) {
+    job.parallel.order = {parallel::Axis::tp, parallel::Axis::cp, parallel::Axis::ep,
+                          parallel::Axis::pp, parallel::Axis::dp};
+  }
+  job.parallel.sharding = pick(rng, {parallel::Sharding::none, parallel::Sharding::zero1,
+                                     parallel::Sharding::zero2, parallel::Sharding::zero3});
+  if (job.parallel.pp > 1 && toss(rng)) {
+    job.layout.first_stage_layers = 3;
+    job.layout.last_stage_layers = 2;
+    job.layout.output_counts = toss(rng);
+  }
+  job.batch = {.micro = pick(rng, {1, 2, 4}),
+               .global = pick(rng, {256, 1024}),
+               .sequence = pick(rng, {2048, 8192})};
+  job.precision = pick(rng, {job::Recipe::bf16, job::Recipe::fp16, job::Recipe::fp8_delayed,
+                             job::Recipe::fp8_current, job::Recipe::fp8_blockwise,
+                             job::Recipe::mxfp8, job::Recipe::mxfp4, job::Recipe::nvfp4});
+  job.optimizer.main_gradient = DType::fp32;
+  if (job.precision != job::Recipe::fp16 && toss(rng)) {
+    job.optimizer.main_gradient = DType::bf16;
+    job.gradient_reduce_bf16 = true;
+  }
+  if (toss(rng)) {
+    job.optimizer.precision_aware = true;
+    job.optimizer.exp_avg = pick(rng, {DType::fp32, DType::bf16});
+    job.optimizer.exp_avg_sq = pick(rng, {DType::fp32, DType::fp16});
+  }
+  switch (rng.below(4)) {
+    case 0:
+      break;
+    case 1:
+      job.recompute.granularity = job::Granularity::full;
+      job.recompute.method =
+          pick(rng, {job::RecomputeMethod::block, job::RecomputeMethod::uniform});
+      job.recompute.layers = pick(rng, {1, 2, 4});
+      break;
+    case 2:
+      job.recompute.granularity = job::Granularity::selective;
+      job.recompute.modules.set(static_cast<std::size_t>(ops::Module::core_attention));
+      if (toss(rng)) job.recompute.modules.set(static_cast<std::size_t>(ops::Module::norm));
+      break;
+    default:
+      job.recompute.granularity = job::Granularity::full;
+      job.recompute.layer_ids = {0, 3, 5};
+  }
+  const bool zero3 = job.parallel.sharding == parallel::Sharding::zero3;
+  job.overlap.grad_reduce = zero3 || toss(rng);
+  job.overlap.param_gather =
+      zero3 || (job.overlap.grad_reduce && job.parallel.sharding != parallel::Sharding::none);
+  job.overlap.tp = toss(rng);
+  job.overlap.moe_a2a = moe && toss(rng);
+  job.overlap.p2p = toss(rng);
+  job.schedule.group_size = pick(rng, {0, 8});
+  job.routing.dispatcher = pick(rng, {job::Dispatcher::alltoall, job::Dispatcher::allgather,
+                                      job::Dispatcher::deepep, job::Dispatcher::hybridep});
+  if (!moe) job.routing.dispatcher = job::Dispatcher::alltoall;
+  if (moe && toss(rng)) job.routing.capacity_factor = 1.25;
+  job.attention = pick(rng, {layer::AttentionKernel::flash, layer::AttentionKernel::unfused});
+  job.loss_fused = toss(rng);
+  job.hidden_dropout = pick(rng, {0.0, 0.1});
+  job.attention_dropout = pick(rng, {0.0, 0.1});
+  job.graph_share = pick(rng, {0.0, 0.5, 1.0});
+  job.framework.fusions.activation = toss(rng);
+  job.framework.fusions.rotary = toss(rng);
+  job.framework.fusions.permute = toss(rng);
+  job.framework.vocab_divisible_by = pick(rng, {1, 128});
+  return job;
+}
+
+TEST(ExportJob, ThreeHundredRandomJobsComeBackFromPrimus) {
+  Rng rng(3);
+  for (int i = 0; i < 300; ++i) {
+    const job::JobSpec job = random_job(rng, "primus-megatron");
+    const auto written = good(export_job(job, "primus"), std::to_string(i));
+    EXPECT_EQ(shown(written.unsaid), "") << i;
+    if (HasFailure()) break;
+    EXPECT_EQ(shown(unsaid_of(job, primus_read(written.text).job)), "") << i;
+  }
+}
+
+TEST(ExportJob, ThreeHundredRandomJobsComeBackFromMegatronsArguments) {
+  Rng rng(5);
+  for (int i = 0; i < 300; ++i) {
+    const job::JobSpec job = random_job(rng, "megatron");
+    const auto written = good(export_job(job, "megatron"), std::to_string(i));
+    EXPECT_EQ(shown(written.unsaid), "") << i;
+    if (HasFailure()) break;
+  }
+}
+
+TEST(ExportJob, WhatCannotBeSaidIsNamed) {
+  Rng rng(7);
+  job::JobSpec job = random_job(rng, "nanotron");
+  job.parallel.order = {parallel::Axis::tp, parallel::Axis::pp, parallel::Axis::cp,
+                        parallel::Axis::ep, parallel::Axis::dp};
+  job.cluster = good(load_cluster("h100-sxm-8x8"));
+  const auto written = good(export_job(job, "primus"));
+  const auto named = paths(written.unsaid);
+  EXPECT_TRUE(named.contains("framework.profile"));
+  EXPECT_TRUE(named.contains("parallel.order"));
+  EXPECT_TRUE(named.contains("cluster"));
+  EXPECT_FALSE(named.contains("batch.global"));
+  EXPECT_NE(written.text.find("#   parallel.order: tp-pp-cp-ep-dp (read as tp-cp-ep-dp-pp)\n"),
+            std::string::npos);
+}
+
+TEST(ExportJob, UnknownTargets) {
+  EXPECT_NE(faults_of(export_job({}, "primos")).find("did you mean `primus`"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace eratos::reader

@@ -15,6 +15,7 @@
 #include "apps/exit_code.h"
 #include "apps/flags.h"
 #include "eratos/base/diagnostic.h"
+#include "eratos/report/table.h"
 #include "eratos/version.h"
 
 namespace eratos::apps {
@@ -35,9 +36,8 @@ std::string general_help() {
   for (const Command& c : kCommands) {
     out += fmt::format("  {:<10} {:<13} {}\n", c.name, c.words, c.what);
   }
+  out += '\n' + report::wrapped(kAboutJob, 90, "") + '\n';
   out +=
-      "\nJOB is a file whose kind is seen from its content (eratos YAML, Primus experiment YAML,\n"
-      "Hugging Face config.json) or a name of `eratos list models`.\n"
       "`eratos COMMAND --help` lists the flags of a command, `eratos --version` the version.\n";
   return out;
 }

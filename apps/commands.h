@@ -57,8 +57,9 @@ inline constexpr std::string_view kLaterCommands[] = {
 
 // What --help and the manual say of JOB.
 inline constexpr std::string_view kAboutJob =
-    "JOB is a file whose kind is seen from its content (eratos YAML, Primus experiment YAML, "
-    "Hugging Face config.json) or a name of `eratos list models`.";
+    "JOB is a file whose kind is seen from its content (eratos YAML, Primus experiment, Megatron-LM "
+    "arguments as YAML, launch script or log, torchtitan TOML, nanotron, NeMo, DeepSpeed, Hugging "
+    "Face config.json) or a name of `eratos list models`.";
 
 // The whole manual page, as `man` prints it.
 std::string manual_page();

@@ -192,7 +192,7 @@ void read_other(Fields& top, MixerKeys& out, double hidden, int& layers) {
     // The first two are the layer pattern's (layer_pattern.h); remarks on MTP change no tensor.
     if (entry.key == "attention" || entry.key == "nope_interval" || entry.key == "mtp") continue;
     if (entry.key == "lora") continue;  // adapters are the job's
-    top.fail("other", "`" + entry.key + "` is not modelled yet");
+    top.fail("other", "`" + entry.key + "` is not modelled");
   }
 }
 

@@ -139,7 +139,7 @@ void put_activation(Config& c, const char* key, bool gated) {
   if (word == "relu2") name = "squared_relu";
   if (*name == '\0') {
     c.bad.push_back({.where = node->where(),
-                     .message = "activation `" + word + "` is not modelled yet",
+                     .message = "activation `" + word + "` is not modelled",
                      .field = "model.activation"});
     return;
   }

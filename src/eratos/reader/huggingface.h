@@ -20,7 +20,7 @@ namespace eratos::reader {
 bool is_huggingface(const text::Node& root);
 
 // Errors: a model type that is not known (with the known ones), missing sizes, and parts that are
-// not modelled yet (vision towers).
+// not modelled (vision towers).
 Result<JobRead> read_huggingface(const text::Node& root, const std::string& path);
 
 }  // namespace eratos::reader

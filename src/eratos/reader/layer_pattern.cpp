@@ -76,7 +76,7 @@ void read_words(Fields& top, LayerPattern& out, bool& every_other) {
   constexpr const char* kWindow = "sliding window ";
   const std::size_t at = text.find(kWindow);
   if (at == std::string::npos) {
-    top.fail("other", "`other.attention: " + text + "` is not modelled yet");
+    top.fail("other", "`other.attention: " + text + "` is not modelled");
     return;
   }
   out.window = std::atoi(text.c_str() + at + std::string(kWindow).size());

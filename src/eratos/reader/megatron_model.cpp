@@ -51,11 +51,11 @@ void refuse_unmodelled(MegatronKeys& keys) {
   for (const auto& [key, what] : kUnmodelled) {
     const Node* node = keys.node(key);
     if (node == nullptr || !says_something(*node)) continue;
-    keys.fail(key, std::string(what) + " (`" + key + "`) is not modelled yet", {}, "model");
+    keys.fail(key, std::string(what) + " (`" + key + "`) is not modelled", {}, "model");
   }
   if (const auto type = keys.word("model_type");
       type && *type != "gpt" && *type != "GPT" && *type != "mamba") {
-    keys.fail("model_type", "a model of type `" + *type + "` is not modelled yet", {}, "model");
+    keys.fail("model_type", "a model of type `" + *type + "` is not modelled", {}, "model");
   }
 }
 
@@ -262,7 +262,7 @@ void read_hybrid(Model& m, int layers) {
     m.put("pattern", "hybrid_override_pattern", Node::string(*letters));
   } else if (mixed || (share != nullptr && says_something(*share))) {
     keys.fail(mixed ? "is_hybrid_model" : "hybrid_attention_ratio",
-              "layers dealt by `hybrid_attention_ratio` are not modelled yet",
+              "layers dealt by `hybrid_attention_ratio` are not modelled",
               "write the layers as `hybrid_override_pattern`", "model.pattern");
     return;
   } else {
@@ -350,7 +350,7 @@ void read_megatron_model(MegatronKeys& keys, job::JobSpec& job) {
     m.put("position", "position_embedding_type", Node::string("none"));
   } else {
     keys.fail("position_embedding_type",
-              "positions of type `" + position + "` are not modelled yet", {}, "model.position");
+              "positions of type `" + position + "` are not modelled", {}, "model.position");
   }
   m.put("mtp_layers", "mtp_num_layers", Node::integer(keys.integer("mtp_num_layers").value_or(0)));
 

@@ -275,8 +275,8 @@ void read_optimizer(MegatronKeys& keys, job::JobSpec& job) {
   keys.note("optimizer.kind", "optimizer");
   job.optimizer.kind = kind;
   if (job::find_optimizer(kind) == nullptr) {
-    keys.fail("optimizer", "optimizer `" + kind + "` is not modelled yet",
-              "use adam, sgd, lion or muon", "optimizer.kind");
+    keys.fail("optimizer", "optimizer `" + kind + "` is not modelled",
+              "use adam, adamw, adam8bit, sgd, lion, adafactor, muon or lamb", "optimizer.kind");
   }
   if (keys.is_on("optimizer_cpu_offload")) {
     // Source: NVIDIA/Megatron-LM megatron/training/arguments.py, --optimizer-offload-fraction.
@@ -288,8 +288,8 @@ void read_optimizer(MegatronKeys& keys, job::JobSpec& job) {
     keys.note("offload.layers", "cpu_offloading_num_layers");
   }
   if (keys.is_on("cpu_offload")) {
-    keys.fail("cpu_offload", "offloading to the host (`cpu_offload`) is not modelled yet",
-              "switch it off", "optimizer");
+    keys.fail("cpu_offload", "offloading of parameters (`cpu_offload`) is not modelled",
+              "switch it off; optimizer_cpu_offload and cpu_offloading are", "optimizer");
   }
 }
 

@@ -18,7 +18,8 @@ ENVIRONMENT = {"TP": 1, "PP": 4, "EP": 8, "CP": 1, "MBS": 1, "GBS": 256, "VPP": 
                "SEQ_LEN": 4096, "LAYERS_PER_VP": 1, "MOE_GROUPED_GEMM": "true",
                "MOE_TOKEN_DISPATCHER": "alltoall"}
 SET = [word for key, value in ENVIRONMENT.items() for word in ("--env", f"{key}={value}")]
-TARGETS = {"primus-megatron": "primus", "megatron": "megatron", "nanotron": "nanotron"}
+TARGETS = {"primus-megatron": "primus", "megatron": "megatron", "nanotron": "nanotron",
+           "torchtitan": "torchtitan", "torchtitan-eager": "torchtitan"}
 
 
 def run(*arguments):
@@ -49,8 +50,9 @@ class ExportTest(unittest.TestCase):
     def comes_back(self, path, *arguments):
         first = imported(path, *arguments)
         target = TARGETS[profile_of(first)]
+        ending = "toml" if target == "torchtitan" else "yaml"
         with tempfile.TemporaryDirectory() as folder:
-            file = os.path.join(folder, "again.yaml")
+            file = os.path.join(folder, f"again.{ending}")
             done = run("export", str(path), *arguments, "--to", target, "-o", file)
             self.assertEqual(done.returncode, 0, done.stderr)
             named = [line for line in done.stderr.splitlines() if "`cluster:" not in line]
@@ -59,7 +61,7 @@ class ExportTest(unittest.TestCase):
 
     def test_every_file_whose_framework_can_be_written(self):
         files = sorted(p for p in DATA.rglob("*")
-                       if p.suffix in (".yaml", ".sh", ".log") and "configs/models" not in str(p)
+                       if p.suffix in (".yaml", ".sh", ".log", ".toml") and "configs/models" not in str(p)
                        and "configs/modules" not in str(p))
         count = 0
         for path in files:

@@ -1,5 +1,6 @@
 #include "eratos/reader/export_job.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -8,8 +9,11 @@
 #include "eratos/base/rng.h"
 #include "eratos/reader/catalogue.h"
 #include "eratos/reader/job_yaml.h"
+#include "eratos/reader/layout.h"
 #include "eratos/reader/primus.h"
 #include "eratos/reader/read_job.h"
+#include "eratos/reader/torchtitan.h"
+#include "eratos/text/toml.h"
 #include "expect.h"
 
 namespace eratos::reader {
@@ -165,6 +169,150 @@ TEST(ExportJob, ThreeHundredRandomJobsComeBackFromMegatronsArguments) {
     EXPECT_EQ(shown(written.unsaid), "") << i;
     if (HasFailure()) break;
   }
+}
+
+JobRead titan_read(const std::string& text, const job::JobSpec& job) {
+  const text::Node root = good(text::parse_toml(text, "again.toml"), text);
+  JobRead read =
+      good(read_torchtitan(root, {.format = "torchtitan (TOML)", .name = job.name}), text);
+  read.job.cluster = job.cluster;
+  read.has_cluster = !job.cluster.accelerator.name.empty();
+  good(follow_cluster(read, {}));
+  return read;
+}
+
+TEST(ExportJob, EveryTorchtitanFileComesBack) {
+  for (const char* file :
+       {"deepseek_v3_671b.toml", "llama3_405b.toml", "llama3_70b.toml", "llama3_8b.toml"}) {
+    for (const char* cluster : {"", "h100-sxm-64x8"}) {
+      const auto read = read_job(std::string(ERATOS_SOURCE_DIR) + "/tests/data/torchtitan/" + file,
+                                 ReadOptions{.cluster = cluster});
+      ASSERT_TRUE(read.has_value()) << file << text_of(read.error());
+      const auto written = good(export_job(read->job, "torchtitan"), file);
+      auto named = paths(written.unsaid);
+      named.erase("cluster");
+      EXPECT_TRUE(named.empty()) << file << shown(written.unsaid);
+      const JobRead again = titan_read(written.text, read->job);
+      EXPECT_EQ(job_to_node(again.job, {.framework = true}),
+                job_to_node(read->job, {.framework = true}))
+          << written.text;
+    }
+  }
+}
+
+// Layers of stages dealt evenly, the embedding and the output counted as `first` and `last`.
+std::vector<job::StageLayout> dealt(int layers, int stages, int first, int last) {
+  std::vector<job::StageLayout> out;
+  int left = layers + first + last;
+  for (int i = 0; i < stages; ++i) {
+    const int here = (left + stages - i - 1) / (stages - i);
+    left -= here;
+    out.push_back({.layers = here, .embedding = i == 0, .output = i == stages - 1});
+  }
+  out.front().layers -= first;
+  out.back().layers -= last;
+  return out;
+}
+
+// Jobs of everything that torchtitan's keys can say, on 256 accelerators.
+job::JobSpec random_titan_job(Rng& rng) {
+  job::JobSpec job;
+  job.model = good(load_model(pick(rng, {"llama3.1-8b", "llama3.1-70b", "deepseek-v2-lite",
+                                         "deepseek-v3-nomtp", "qwen3-30b-a3b", "qwen3-8b"})));
+  const bool moe = model::is_moe(job.model);
+  job.name = "random";
+  job.framework = good(load_framework(pick(rng, {"torchtitan", "torchtitan-eager"})));
+  job.cluster = good(load_cluster("h100-sxm-32x8"));
+  job.parallel.tp = pick(rng, {1, 2, 4, 8});
+  job.parallel.sequence_parallel = job.parallel.tp > 1;
+  job.parallel.pp = pick(rng, {1, 2, 4});
+  job.parallel.cp = pick(rng, {1, 2});
+  job.parallel.cp_kind = pick(rng, {parallel::CpKind::p2p, parallel::CpKind::all_gather});
+  job.parallel.ep = moe ? pick(rng, {1, 2, 4, 8}) : 1;
+  job.parallel.etp = moe ? pick(rng, {1, job.parallel.tp}) : 1;
+  const int shared = 256 / (job.parallel.tp * job.parallel.pp);
+  job.parallel.sharding = pick(rng, {parallel::Sharding::none, parallel::Sharding::zero2,
+                                     parallel::Sharding::zero3, parallel::Sharding::hsdp});
+  if (job.parallel.sharding == parallel::Sharding::hsdp) {
+    // One shard a replica is read as DDP: more than cp ranks share a copy.
+    job.parallel.hsdp_group = pick(rng, {shared / 2, std::max(shared / 4, 4)});
+  }
+  if (job.parallel.pp > 1) {
+    const bool chunks = toss(rng);
+    job.parallel.vpp = chunks ? 2 : 1;
+    job.schedule.algorithm =
+        chunks ? pick(rng, {"interleaved-1f1b", "zb-1p", "zbv"}) : pick(rng, {"1f1b", "gpipe"});
+    job.layout.stages = dealt(job.model.layers(), job.parallel.pp * job.parallel.vpp,
+                              pick(rng, {0, 1}), pick(rng, {0, 1, 2}));
+    job.layout.text = layout_text(job.layout.stages);
+  }
+  job.batch = {.micro = pick(rng, {1, 2, 4}),
+               .global = pick(rng, {512, 1024}),
+               .sequence = pick(rng, {2048, 8192})};
+  job.precision = pick(rng, {job::Recipe::bf16, job::Recipe::fp32, job::Recipe::fp8_current,
+                             job::Recipe::mxfp8});
+  if (job.precision == job::Recipe::fp8_current && toss(rng)) {
+    job.framework.state.gather_dtype = DType::fp8;
+  }
+  if (toss(rng)) {
+    job.framework.state.stores_fp32_parameters = false;
+    job.framework.state.master_weights = false;
+  }
+  job.gradient_reduce_bf16 = toss(rng);
+  switch (rng.below(4)) {
+    case 0:
+      break;
+    case 1:
+      job.recompute.granularity = job::Granularity::full;
+      break;
+    case 2:
+      job.recompute.granularity = job::Granularity::selective;
+      for (const ops::Module m : {ops::Module::norm, ops::Module::rotary, ops::Module::activation,
+                                  ops::Module::expert_activation}) {
+        job.recompute.modules.set(static_cast<std::size_t>(m));
+      }
+      break;
+    default:
+      job.recompute.granularity = job::Granularity::full;
+      const int every = pick(rng, {2, 3});
+      for (int i = every - 1; i < job.model.layers(); i += every) {
+        job.recompute.layer_ids.push_back(i);
+      }
+  }
+  job.overlap.tp = toss(rng);
+  if (moe) {
+    job.routing.dispatcher = pick(
+        rng, {job::Dispatcher::alltoall, job::Dispatcher::deepep, job::Dispatcher::hybridep});
+  }
+  job.loss_fused = toss(rng);
+  job.mtp = false;
+  return job;
+}
+
+TEST(ExportJob, ThreeHundredRandomJobsComeBackFromTorchtitan) {
+  Rng rng(13);
+  for (int i = 0; i < 300; ++i) {
+    const job::JobSpec job = random_titan_job(rng);
+    const auto written = good(export_job(job, "torchtitan"), std::to_string(i));
+    auto named = paths(written.unsaid);
+    EXPECT_EQ(named.erase("cluster"), 1U) << i;
+    EXPECT_TRUE(named.empty()) << i << ": " << shown(written.unsaid) << written.text;
+    EXPECT_EQ(shown(unsaid_of(job, titan_read(written.text, job).job)), "") << i;
+    if (HasFailure()) break;
+  }
+}
+
+// gpt3-175b is no flavor: its [model] stays without a name, and that is said.
+TEST(ExportJob, TorchtitanWithoutAFlavor) {
+  Rng rng(17);
+  job::JobSpec job = random_titan_job(rng);
+  job.model = good(load_model("gpt3-175b"));
+  job.parallel.pp = job.parallel.vpp = job.parallel.ep = 1;
+  job.layout = {};
+  const auto written = good(export_job(job, "torchtitan"));
+  EXPECT_TRUE(paths(written.unsaid).contains("model")) << shown(written.unsaid);
+  EXPECT_NE(written.text.find("#   model: gpt3-175b\n"), std::string::npos) << written.text;
+  EXPECT_EQ(written.text.find("flavor ="), std::string::npos) << written.text;
 }
 
 TEST(ExportJob, WhatCannotBeSaidIsNamed) {

@@ -11,7 +11,9 @@
 #include "eratos/reader/megatron_job.h"
 #include "eratos/reader/nanotron.h"
 #include "eratos/reader/primus.h"
+#include "eratos/reader/torchtitan.h"
 #include "eratos/text/dump.h"
+#include "eratos/text/toml.h"
 #include "eratos/text/yaml.h"
 
 namespace eratos::reader {
@@ -162,6 +164,45 @@ Result<Exported> write_nanotron(const job::JobSpec& job) {
   return out;
 }
 
+// A model that is no flavor is read again as another; what follows from its sizes is not compared.
+void model_is_unsaid(const job::JobSpec& job, std::vector<Unsaid>& unsaid) {
+  std::vector<Unsaid> out{{"model", job.model.name, ""}};
+  for (Unsaid& each : unsaid) {
+    if (each.path.rfind("model.", 0) == 0) continue;
+    if (each.path == "parallel.layout" || each.path == "recompute.layer_ids") each.read.clear();
+    out.push_back(std::move(each));
+  }
+  unsaid = std::move(out);
+}
+
+Result<Exported> write_torchtitan(const job::JobSpec& job) {
+  const TorchtitanFlavor flavor = torchtitan_flavor_of(job);
+  const Node tree = torchtitan_tree_of(job);
+  Node model = Node::mapping();
+  model.set("name", Node::string(flavor.name));
+  model.set("flavor", Node::string(flavor.flavor));
+  Node named = tree;
+  named.set("model", text::merge(std::move(model), *tree.find("model")));
+  const std::string body = toml_sections(named);
+  auto parsed = text::parse_toml(body, "job.toml");
+  if (!parsed) return faults(parsed.error());
+  auto again = read_torchtitan(*parsed, {.format = "torchtitan (TOML)", .name = job.name});
+  if (!again) return faults(again.error());
+  again->job.cluster = job.cluster;
+  again->has_cluster = !job.cluster.accelerator.name.empty();
+  if (auto followed = follow_cluster(*again, {}); !followed) return faults(followed.error());
+  Exported out;
+  out.unsaid = unsaid_of(job, again->job);
+  if (!flavor.exact) model_is_unsaid(job, out.unsaid);
+  add_cluster(job, out.unsaid);
+  out.text = heading("torchtitan configuration", job, out.unsaid,
+                     flavor.exact ? "# Add `hf_assets_path`, `dataset` and `steps` to run it.\n"
+                                  : "# Its sizes are no flavor that is known: add `name` and "
+                                    "`flavor` of your own to [model].\n") +
+             (flavor.exact ? body : toml_sections(tree));
+  return out;
+}
+
 }  // namespace
 
 std::vector<Unsaid> unsaid_of(const job::JobSpec& job, const job::JobSpec& again) {
@@ -183,7 +224,8 @@ const std::vector<ExportTarget>& export_targets() {
   static const std::vector<ExportTarget> kTargets{
       {"megatron", "Megatron-LM arguments as a YAML mapping", write_megatron},
       {"primus", "a Primus experiment that runs Megatron", write_primus},
-      {"nanotron", "nanotron's YAML configuration", write_nanotron}};
+      {"nanotron", "nanotron's YAML configuration", write_nanotron},
+      {"torchtitan", "torchtitan's TOML configuration", write_torchtitan}};
   return kTargets;
 }
 

@@ -1,6 +1,8 @@
 // A job as a mapping of a framework's keys, from the same rows that its reader uses.
 #pragma once
 
+#include <string>
+
 #include "eratos/job/job.h"
 #include "eratos/reader/key_rows.h"
 #include "eratos/text/tree.h"
@@ -16,5 +18,22 @@ text::Node tree_from_rows(KeyRows rows, const text::Node& written);
 
 // nanotron's YAML of a job. Without a cluster all accumulation is one replica's.
 text::Node nanotron_tree_of(const job::JobSpec& job);
+
+// torchtitan's sections of a job, all but model.name and model.flavor. Without a cluster all
+// accumulation is one replica's.
+text::Node torchtitan_tree_of(const job::JobSpec& job);
+
+// The flavor of data/torchtitan_flavors.csv with the job's sizes; where none is, one with as many
+// layers (or the first), for reading the rest again.
+struct TorchtitanFlavor {
+  std::string name;    // "llama3"
+  std::string flavor;  // "8B"
+  bool exact = false;
+};
+TorchtitanFlavor torchtitan_flavor_of(const job::JobSpec& job);
+
+// A mapping of sections as TOML: {training: {seq_len: 8192}} is "[training]\nseq_len = 8192\n".
+// Values are integers, booleans, words, and lists of them.
+std::string toml_sections(const text::Node& root);
 
 }  // namespace eratos::reader

@@ -33,6 +33,7 @@ class PatternTable {
   std::optional<std::size_t> find(std::string_view word) const {
     return find(word, [](std::size_t) { return true; });
   }
+  std::size_t rows() const { return table_.rows(); }
   // ERATOS_CHECK: the column exists.
   std::string_view cell(std::size_t row, std::string_view column) const;
 

@@ -93,7 +93,13 @@ Projected project_job(std::unique_ptr<Job> job) {
 Result<Projected> project_job(const Arguments& arguments) {
   Result<std::unique_ptr<Job>> job = load_job(arguments);
   if (!job) return faults(job.error());
-  return project_job(*std::move(job));
+  Projected out = project_job(*std::move(job));
+  // No step was found: the reason is a fault of the job, and zeros are no answer.
+  if (out.projection.time.stage_forward.empty() && !out.projection.warnings.empty()) {
+    return fault({.where = {.file = arguments.words[0]},
+                  .message = out.projection.warnings.front().message});
+  }
+  return out;
 }
 
 report::Answer answer_of(const Projected& p) {

@@ -65,7 +65,8 @@ TEST_F(Nearest, EveryNeighbourIsLegalFitsAndSaysWhatItScreened) {
     EXPECT_EQ(again.device_peak.value, n.screen.device_peak.value) << n.change;
     EXPECT_EQ(again.step_lower_bound.value, n.screen.step_lower_bound.value) << n.change;
     const auto commas = std::count(n.change.begin(), n.change.end(), ',');
-    EXPECT_EQ(n.changes, static_cast<int>(commas) + 1) << n.change;
+    // A change names every field it sets, so it may name more fields than it makes changes.
+    EXPECT_GE(static_cast<int>(commas) + 1, n.changes) << n.change;
   }
 }
 

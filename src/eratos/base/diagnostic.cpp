@@ -5,6 +5,25 @@
 
 namespace eratos {
 
+namespace {
+
+// Control characters of a user's file must not reach a terminal as they are.
+std::string printable(const std::string& text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      out += c;
+    } else {
+      out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string to_text(const Diagnostic& d) {
   std::string out;
   if (!d.where.file.empty()) {
@@ -15,8 +34,8 @@ std::string to_text(const Diagnostic& d) {
     }
     out += ": ";
   }
-  out += "error: " + d.message;
-  if (!d.cure.empty()) out += "; " + d.cure;
+  out += "error: " + printable(d.message);
+  if (!d.cure.empty()) out += "; " + printable(d.cure);
   return out;
 }
 

@@ -80,9 +80,13 @@ constexpr Seconds milliseconds(double n) { return Seconds{n * 1e-3}; }
 // proved equal to the plain one. int64 holds 106 days.
 using Picoseconds = std::int64_t;
 
-// Rounds once, to nearest. Errors: none; negative or non-finite durations are a programmer's
+// Longest duration one action may have: a step beyond it is refused, so that sums stay exact.
+inline constexpr double kLongestSeconds = 1e6;
+
+// Rounds once, to nearest; longer than kLongestSeconds becomes that. Errors: none; negative or non-finite durations are a programmer's
 // mistake and are clamped to 0 by the caller that owns them.
 inline Picoseconds to_picoseconds(Seconds s) {
+  if (!(s.value < kLongestSeconds)) return static_cast<Picoseconds>(kLongestSeconds * 1e12);
   return static_cast<Picoseconds>(std::llround(s.value * 1e12));
 }
 constexpr Seconds to_seconds(Picoseconds p) { return Seconds{static_cast<double>(p) * 1e-12}; }

@@ -32,7 +32,10 @@ void check_positive(const JobSpec& s, Diagnostics& faults) {
                 {"parallel.etp", static_cast<double>(s.parallel.etp)},
                 {"batch.micro", static_cast<double>(s.batch.micro)},
                 {"batch.global", static_cast<double>(s.batch.global)},
-                {"batch.sequence", static_cast<double>(s.batch.sequence)}};
+                {"batch.sequence", static_cast<double>(s.batch.sequence)},
+                // Not given is 0; a negative count is no count.
+                {"parallel.first_stage_layers", s.layout.first_stage_layers < 0 ? -1.0 : 1.0},
+                {"parallel.last_stage_layers", s.layout.last_stage_layers < 0 ? -1.0 : 1.0}};
   for (const auto& f : fields) {
     if (f.value < 1) {
       reject(faults, f.field, std::string(f.field) + "=" + number(f.value) + " is not positive",
@@ -212,6 +215,28 @@ void check_packing(const JobSpec& s, Diagnostics& faults) {
   }
 }
 
+// Beyond it a simulation would take seconds and gigabytes. Ten million actions are a hundred times
+// the longest published pipeline.
+constexpr double kMostActions = 1e7;
+
+void check_schedule_size(const JobSpec& s, const CheckedJob& out, Diagnostics& faults) {
+  const double actions = 2.0 * s.parallel.pp * s.parallel.vpp * out.micro_batches;
+  if (actions > kMostActions) {
+    reject(faults, "batch.global",
+           number(out.micro_batches) + " micro-batches over pp*vpp=" +
+               number(static_cast<double>(s.parallel.pp) * s.parallel.vpp) + " stages are " +
+               number(actions) + " actions",
+           "choose at most " + number(kMostActions) + ": a smaller global batch or larger micro-batches");
+  }
+  if (s.schedule.group_size < 0 ||
+      (s.parallel.vpp > 1 && s.schedule.group_size > 0 && s.schedule.group_size < s.parallel.pp)) {
+    reject(faults, "schedule.group_size",
+           "groups of " + number(s.schedule.group_size) + " micro-batches on pp=" + number(s.parallel.pp) +
+               " ranks",
+           "give pp or more, or leave it out");
+  }
+}
+
 void check_schedule(const JobSpec& s, Diagnostics& faults) {
   const std::string& a = s.schedule.algorithm;
   if (a != "auto" && a != "none" && a != "gpipe" && a != "1f1b" && a != "interleaved-1f1b") {
@@ -305,6 +330,7 @@ Diagnostics check(const JobSpec& spec, CheckedJob& out) {
   check_lora(spec, faults);
   check_packing(spec, faults);
   check_schedule(spec, faults);
+  check_schedule_size(spec, out, faults);
   check_recompute(spec, faults);
   check_layers(spec, out, faults);
   Diagnostics placement;

@@ -53,7 +53,9 @@ LinearSpec out_linear(const MlpSpec& spec, Module module) {
 }  // namespace
 
 void check_mlp(const MlpSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out) {
-  if (static_cast<long long>(spec.ffn) % p.tp != 0) {
+  if (spec.ffn < 1) {
+    reject(out, "model", "a feed-forward width of " + number(spec.ffn), "give a width of at least 1");
+  } else if (static_cast<long long>(spec.ffn) % p.tp != 0) {
     reject(out, "parallel.tp",
            "tp=" + number(p.tp) + " does not divide the feed-forward width " + number(spec.ffn),
            "choose a tp that divides " + number(spec.ffn));

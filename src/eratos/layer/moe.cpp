@@ -110,6 +110,9 @@ void route(const MoeSpec& spec, Builder& b, const RouteSizes& size, TensorId x, 
 }  // namespace
 
 void check_moe(const MoeSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out) {
+  if (spec.ffn < 1) {
+    reject(out, "model", "an expert width of " + number(spec.ffn), "give a width of at least 1");
+  }
   if (spec.experts < 1 || spec.top_k < 1) {
     reject(out, "model",
            number(spec.experts) + " experts of which a token visits " + number(spec.top_k),

@@ -101,6 +101,13 @@ std::vector<RankPasses> time_ranks(const job::CheckedJob& job, const Pricing& pr
 double answer_time(const job::CheckedJob& job, const Pricing& pricing, Workspace& w, TimeAnswer& out,
                    std::vector<Warning>& warnings) {
   const std::vector<RankPasses> ranks = time_ranks(job, pricing, w);
+  double work = 0;
+  for (const RankPasses& r : ranks) work += r.forward.duration + r.backward.duration;
+  if (!(work * job.micro_batches < kLongestSeconds)) {
+    warnings.push_back({"step-too-long", "one step would take more than 11 days of work on its pipeline "
+                                         "ranks; is the batch or the sequence right?"});
+    return 0;
+  }
   const schedule::Schedule& schedule = schedule_of(job);
   const schedule::Shape shape = shape_of(job);
   const auto ordered = schedule::make_order(schedule, shape, w.order);

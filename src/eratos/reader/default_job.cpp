@@ -35,10 +35,8 @@ Result<JobRead> default_job(model::Architecture model, const std::string& name,
   });
   out.report.warnings.push_back(
       {.code = "defaults",
-       .message = "only the model is given: " + std::to_string(job.batch.global) +
-                  " sequences of " + std::to_string(job.batch.sequence) +
-                  " tokens a step, micro-batch 1, bf16, ZeRO-1 on " + job.framework.name + "@" +
-                  job.framework.generation + "; change them with --set"});
+       .message = "only the model is given: what --set does not say (batch, degrees, precision, "
+                  "sharding, framework) is a default"});
   return out;
 }
 

@@ -23,7 +23,14 @@ void add_degree(std::vector<Move>& moves, const job::JobSpec& from, const char* 
     Move m{std::string("parallel.") + field + "=" + std::to_string(next), from};
     m.spec.parallel.*degree = next;
     if (changes_stages) forget_layout(m.spec);
-    if (degree == &parallel::ParallelSpec::tp) m.spec.parallel.sequence_parallel = next > 1;
+    if (degree == &parallel::ParallelSpec::tp) {
+      // Said with the degree, so that applying what is printed gives the same job.
+      if (from.parallel.sequence_parallel != (next > 1)) {
+        m.spec.parallel.sequence_parallel = next > 1;
+        m.name += std::string(", parallel.sequence_parallel=") + (next > 1 ? "true" : "false");
+      }
+      if (model::is_moe(from.model)) m.name += ", parallel.etp=" + std::to_string(from.parallel.etp);
+    }
     moves.push_back(std::move(m));
   }
 }
@@ -41,7 +48,6 @@ void add_recompute(std::vector<Move>& moves, const job::JobSpec& from) {
   if (from.recompute.granularity != job::Granularity::selective &&
       from.recompute.granularity != job::Granularity::full) {
     Move m{"recompute.granularity=selective", from};
-    m.spec.recompute = job::RecomputeSpec{};
     m.spec.recompute.granularity = job::Granularity::selective;
     moves.push_back(std::move(m));
   }
@@ -49,8 +55,19 @@ void add_recompute(std::vector<Move>& moves, const job::JobSpec& from) {
                    from.recompute.method == job::RecomputeMethod::uniform;
   if (!all) {
     Move m{"recompute.granularity=full", from};
-    m.spec.recompute = job::RecomputeSpec{};
     m.spec.recompute.granularity = job::Granularity::full;
+    if (from.recompute.method != job::RecomputeMethod::uniform) {
+      m.spec.recompute.method = job::RecomputeMethod::uniform;
+      m.name += ", recompute.method=uniform";
+    }
+    if (from.recompute.layers != 1) {
+      m.spec.recompute.layers = 1;
+      m.name += ", recompute.layers=1";
+    }
+    if (!from.recompute.layer_ids.empty()) {
+      m.spec.recompute.layer_ids.clear();
+      m.name += ", recompute.layer_ids=[]";
+    }
     moves.push_back(std::move(m));
   }
 }

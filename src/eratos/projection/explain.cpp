@@ -156,10 +156,9 @@ Explanation explain_memory(const Scene& s) {
   const auto stage_index = static_cast<std::size_t>(m.peak_stage);
   const memory::StageMemory& stage = m.stages[stage_index];
   const memory::StateRules rules = state_rules(s.job);
-  Explanation e{"memory.device_peak",
-                gibibytes(m.device_peak),
-                "(parameters + gradients + optimizer + activations + transient + workspace) * (1 + "
-                "reserve) + context + communicators, worst stage",
+  Explanation e{"memory.allocated_peak",
+                gibibytes(stage.allocated),
+                "parameters + gradients + optimizer + activations + transient + workspace, worst stage",
                 "docs/MODEL.md, memory",
                 "analytic",
                 {}};
@@ -203,11 +202,27 @@ Explanation explain_memory(const Scene& s) {
                       "lifetimes of the lowered programs",
                       "analytic",
                       {}});
-  e.inputs.push_back(leaf("memory.communication", gibibytes(stage.communication), "assumed",
-                          "communicator buffers of framework " + s.job.spec->framework.name));
-  e.inputs.push_back(leaf("memory.framework", gibibytes(stage.framework), "assumed",
-                          "context and workspaces of framework " + s.job.spec->framework.name));
-  return e;
+  const auto& overheads = s.job.spec->framework.memory;
+  const std::string profile = "framework " + s.job.spec->framework.name;
+  e.inputs.push_back(leaf("memory.workspace", gibibytes(overheads.workspace), "assumed",
+                          "library workspaces of " + profile));
+  Explanation reserved{"memory.reserved_peak", gibibytes(stage.reserved), "allocated * (1 + reserve)",
+                       "docs/MODEL.md, memory",
+                       "assumed",
+                       {}};
+  reserved.inputs.push_back(std::move(e));
+  reserved.inputs.push_back(leaf("reserve", text("%g", overheads.reserve_fraction), "assumed",
+                                 "fragmentation and caches of the allocator, " + profile));
+  Explanation device{"memory.device_peak", gibibytes(m.device_peak),
+                     "reserved + context + communicators, worst stage", "docs/MODEL.md, memory",
+                     "analytic",
+                     {}};
+  device.inputs.push_back(std::move(reserved));
+  device.inputs.push_back(leaf("memory.context", gibibytes(overheads.context), "assumed",
+                               "CUDA or HIP context of " + profile));
+  device.inputs.push_back(leaf("memory.communication", gibibytes(stage.communication), "assumed",
+                               "communicator buffers of " + profile));
+  return device;
 }
 
 Explanation explain_parameters(const Scene& s) {
@@ -261,8 +276,9 @@ std::vector<std::string> explainable_keys() {
   for (const char* more : {"time.launch", "time.optimizer", "time.exposed.tp", "time.exposed.cp",
                            "time.exposed.ep", "time.exposed.pp", "time.exposed.dp",
                            "memory.parameters", "memory.gradients", "memory.optimizer",
-                           "memory.activations", "memory.transient", "memory.communication",
-                           "memory.framework"}) {
+                           "memory.activations", "memory.transient", "memory.workspace",
+                           "memory.allocated_peak", "memory.reserved_peak", "memory.context",
+                           "memory.communication"}) {
     names.emplace_back(more);
   }
   return names;
@@ -271,9 +287,7 @@ std::vector<std::string> explainable_keys() {
 Result<Explanation> explain(const job::CheckedJob& job, const calibration::Calibration& calibration,
                             const Options& options, const std::string& key, Workspace& w) {
   std::string wanted = without_unit(key);
-  if (wanted == "memory.peak" || wanted == "memory.allocated_peak" || wanted == "memory.reserved_peak") {
-    wanted = "memory.device_peak";
-  }
+  if (wanted == "memory.peak") wanted = "memory.allocated_peak";  // one number, two names
   const Scene scene{job, calibration, project(job, calibration, options, w), w};
   if (scene.answer.time.stage_forward.empty()) {
     return fault({{}, scene.answer.warnings.empty() ? "the job has no projection"

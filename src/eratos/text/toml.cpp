@@ -115,10 +115,4 @@ Result<Node> parse_toml(std::string_view text, const std::string& file, TreeLimi
   return root;
 }
 
-Result<Node> parse_toml_file(const std::string& path, TreeLimits limits) {
-  const Result<std::string> text = read_file(path, limits.bytes);
-  if (!text) return faults(text.error());
-  return parse_toml(*text, path, limits);
-}
-
 }  // namespace eratos::text

@@ -21,7 +21,4 @@ namespace eratos::text {
 // beyond `limits`.
 Result<Node> parse_toml(std::string_view text, const std::string& file, TreeLimits limits = {});
 
-// Errors as above, and those of read_file (file.h).
-Result<Node> parse_toml_file(const std::string& path, TreeLimits limits = {});
-
 }  // namespace eratos::text

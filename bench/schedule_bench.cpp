@@ -173,7 +173,7 @@ void peaks_whole_order(benchmark::State& state) {
   Peaks peaks;
   c.schedule.generate(c.shape, order);
   for (auto _ : state) {
-    find_peaks(order, t.chunks, peaks);
+    find_peaks(order, t.chunks, {}, peaks);
     benchmark::DoNotOptimize(peaks.ranks.data());
   }
   state.SetLabel(kNames[state.range(0)]);
@@ -189,7 +189,7 @@ void screen(benchmark::State& state) {
   Order order;
   Peaks peaks;
   const auto once = [&] {
-    if (!find_peaks(c.schedule, c.shape, t.chunks, order, peaks)) std::abort();
+    if (!find_peaks(c.schedule, c.shape, costs, order, peaks)) std::abort();
     Bounds b = bounds(c.schedule, c.shape, costs);
     benchmark::DoNotOptimize(b);
   };

@@ -115,7 +115,7 @@ TEST(InFlight, ClosedFormsAreExact) {
   const auto check = [&](const Schedule& schedule, const Shape& s) {
     schedule.generate(s, order);
     const std::vector<ChunkCost> ones(static_cast<std::size_t>(slot_count(s)), {0, 0, 1});
-    find_peaks(order, ones, peaks);
+    find_peaks(order, ones, {}, peaks);
     for (int rank = 0; rank < s.pp; ++rank) {
       const auto closed = in_flight(schedule, s, rank);
       ASSERT_TRUE(closed.has_value());
@@ -161,8 +161,8 @@ TEST(Peaks, FewerMicroBatchesGiveTheSamePeak) {
       if (refusal(*schedule, s)) continue;
       const OwnedCosts c = testing::random_costs(s, rng, Sends::overlapped);
       schedule->generate(s, order);
-      find_peaks(order, c.chunks, whole);
-      ASSERT_TRUE(find_peaks(*schedule, s, c.chunks, scratch, quick).has_value());
+      find_peaks(order, c.chunks, {}, whole);
+      ASSERT_TRUE(find_peaks(*schedule, s, c, scratch, quick).has_value());
       for (std::size_t rank = 0; rank < whole.ranks.size(); ++rank) {
         ASSERT_EQ(whole.ranks[rank].held, quick.ranks[rank].held)
             << schedule->name << " p " << s.pp << " v " << s.chunks << " m " << s.micro_batches

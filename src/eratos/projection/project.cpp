@@ -197,7 +197,8 @@ Projection project(const job::CheckedJob& job, const calibration::Calibration& c
   prepare(job, w);
   fill_held(job, w);
   answer_parameters(job, w, out.parameters);
-  const auto peaks = schedule::find_peaks(schedule_of(job), shape_of(job), w.chunks, w.order, w.peaks);
+  const auto peaks = schedule::find_peaks(
+      schedule_of(job), shape_of(job), {.chunks = w.chunks, .links = {}}, w.order, w.peaks);
   if (!peaks) {
     out.warnings.push_back({"schedule-refused", peaks.error().front().message});
     return out;

@@ -38,7 +38,7 @@ Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibr
   const schedule::Schedule& schedule = schedule_of(job);
   const schedule::Shape shape = shape_of(job);
   Screen out;
-  if (!schedule::find_peaks(schedule, shape, w.chunks, w.order, w.peaks)) return out;
+  if (!schedule::find_peaks(schedule, shape, {.chunks = w.chunks, .links = {}}, w.order, w.peaks)) return out;
 
   const memory::StateRules state = state_rules(job);
   memory::StageMemory stage;

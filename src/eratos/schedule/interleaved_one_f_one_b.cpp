@@ -140,7 +140,7 @@ void generate(const Shape& s, Order& order) {
   begin_order(s, Placement::looped, order);
   const Plan plan = plan_of(s);
   const std::size_t each =
-      static_cast<std::size_t>(s.chunks) * kKinds * static_cast<std::size_t>(s.micro_batches);
+      static_cast<std::size_t>(s.chunks) * 2 * static_cast<std::size_t>(s.micro_batches);
   for (int rank = 0; rank < s.pp; ++rank) {
     order.actions.resize(order.actions.size() + each);
     Action* out = order.actions.data() + (order.actions.size() - each);

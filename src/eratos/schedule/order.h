@@ -3,31 +3,54 @@
 //
 // Letters: p ranks of the pipeline (pp), v chunks a rank (vpp; 1 without interleaving), m
 // micro-batches, r a rank, c a chunk, s = r * v + c the *slot* of chunk c on rank r. Every table
-// of this room is indexed by slot. A *virtual stage* is a place in the model: looped placement
-// puts chunk c of rank r at virtual stage c * p + r.
+// of this room is indexed by slot. A *virtual stage* is a place in the model; Placement says which
+// chunk holds which. F forward, B gradient of the input, W gradient of the weights, BW both at once.
 //
 // Worked example: 1F1B, p = 2, v = 1, m = 2
-//   rank 0: F0 F1 B0 B1      rank 1: F0 B0 F1 B1
+//   rank 0: F0 F1 BW0 BW1      rank 1: F0 BW0 F1 BW1
 //
 // Read next: registry.h (which schedules there are), simulate.h (what an order takes), bounds.h.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace eratos::schedule {
 
-// backward is the whole backward: input gradient and weight gradient together.
-enum class Kind : std::uint8_t { forward, backward };
-inline constexpr int kKinds = 2;
+enum class Kind : std::uint8_t {
+  forward,          // F
+  backward,         // BW: B and W as one action
+  input_gradient,   // B: what the stage before waits for
+  weight_gradient,  // W: nobody waits for it but the optimizer
+  // With the output layer cut over all ranks (OutputLayer): this rank's share of it, once a
+  // micro-batch on every rank, chunk 0.
+  output,           // S: logits and local softmax of the share
+  output_gradient,  // T: the share's gradients
+};
+inline constexpr int kKinds = 6;
+std::string_view name_of(Kind kind);  // "forward", "input gradient", ...
 
 struct Action {
   std::int32_t micro_batch = 0;
   std::int16_t chunk = 0;
   Kind kind = Kind::forward;
+  // Runs side by side with the next action of its rank (a forward with a backward of another
+  // micro-batch): both start when both inputs are there and end together.
+  bool with_next = false;
 
   friend constexpr bool operator==(const Action&, const Action&) = default;
+};
+
+// Where the output layer and its loss run.
+// Source: "Balancing Pipeline Parallelism with Vocabulary Parallelism", arXiv 2411.05288, sections
+// 4 and 5; interlaced: nnScaler, "Constraint-Guided Parallelization Plan Generation", OSDI 2024.
+enum class OutputLayer : std::uint8_t {
+  last_stage,   // in the last virtual stage's forward and backward
+  two_barriers, // cut over all ranks: S, all ranks meet, T, all ranks meet, B of the last stage (Vocab-1)
+  one_barrier,  // S makes the input gradient too: S, all ranks meet, B of the last stage; T any time (Vocab-2)
+  interlaced,   // cut over all ranks, which stop for it together, as tensor parallelism does
 };
 
 // What a schedule is asked for.
@@ -38,26 +61,52 @@ struct Shape {
   // Micro-batches that follow one another on one chunk before the next chunk gets its turn;
   // 0 means pp, Megatron-LM's default for --microbatch-group-size-per-virtual-pipeline-stage.
   int group_size = 0;
+  OutputLayer output = OutputLayer::last_stage;
 };
 
 // Where chunk c of rank r stands in the model.
-enum class Placement : std::uint8_t { looped };
+enum class Placement : std::uint8_t {
+  looped,  // virtual stage c p + r
+  vee,     // two chunks, down and back up: virtual stages r and 2 p - 1 - r
+  // Two copies of the model, two chunks a rank: chunk 0 is stage r of one, chunk 1 stage p - 1 - r of
+  // the other. Each copy sees half of the micro-batches, numbered 0 .. m/2 - 1 in both.
+  bidirectional,
+};
 
 constexpr int slot_count(const Shape& s) { return s.pp * s.chunks; }
 constexpr int slot_of(const Shape& s, int rank, int chunk) { return rank * s.chunks + chunk; }
 
-// Virtual stage of chunk `chunk` of rank `rank`, and the slot that holds virtual stage `stage`.
+// Virtual stages of one copy of the model, and how many copies there are.
+constexpr int copies_of(Placement placement) { return placement == Placement::bidirectional ? 2 : 1; }
+constexpr int stage_count(const Shape& s, Placement placement) {
+  return slot_count(s) / copies_of(placement);
+}
+// Micro-batches that one chunk sees.
+constexpr int micro_batches_of(const Shape& s, Placement placement) {
+  return s.micro_batches / copies_of(placement);
+}
+
+// Virtual stage of chunk `chunk` of rank `rank`, and the slot that holds virtual stage `stage` of
+// copy `copy`.
 constexpr int stage_of(const Shape& s, Placement placement, int rank, int chunk) {
   switch (placement) {
     case Placement::looped:
       return chunk * s.pp + rank;
+    case Placement::vee:
+      return chunk == 0 ? rank : 2 * s.pp - 1 - rank;
+    case Placement::bidirectional:
+      return chunk == 0 ? rank : s.pp - 1 - rank;
   }
   return 0;
 }
-constexpr int slot_at(const Shape& s, Placement placement, int stage) {
+constexpr int slot_at(const Shape& s, Placement placement, int stage, int copy = 0) {
   switch (placement) {
     case Placement::looped:
       return slot_of(s, stage % s.pp, stage / s.pp);
+    case Placement::vee:
+      return stage < s.pp ? slot_of(s, stage, 0) : slot_of(s, 2 * s.pp - 1 - stage, 1);
+    case Placement::bidirectional:
+      return copy == 0 ? slot_of(s, stage, 0) : slot_of(s, s.pp - 1 - stage, 1);
   }
   return 0;
 }
@@ -66,6 +115,7 @@ constexpr int slot_at(const Shape& s, Placement placement, int stage) {
 // shape met and then allocate no more.
 struct Order {
   Shape shape;
+  Placement placement = Placement::looped;
   std::vector<Action> actions;      // rank 0's, then rank 1's, ...
   std::vector<std::int64_t> first;  // [p + 1]: rank r's are actions[first[r], first[r + 1])
   // [p * v], by slot: where a forward's input comes from and where its output goes; -1 at the
@@ -85,8 +135,10 @@ struct Order {
 void begin_order(const Shape& shape, Placement placement, Order& order);
 void end_rank(Order& order);
 
-// Is every forward and every backward there exactly once, on the rank that holds the chunk, and
-// no backward before its own forward? For tests and for orders that come from outside.
+// Is every forward there exactly once, and after it either BW or first B and then W, each exactly
+// once; with a cut output layer S and then T of every micro-batch on every rank; and is every
+// with_next on a forward that a backward of its rank follows? For tests and for orders that come
+// from outside.
 bool is_complete(const Order& order);
 
 }  // namespace eratos::schedule

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "eratos/schedule/simulate.h"
+
 namespace eratos::schedule {
 
 const Schedule* find(std::string_view name) {
@@ -41,19 +43,50 @@ std::optional<Diagnostic> refusal(const Schedule& schedule, const Shape& shape) 
   }
   // An order of more would not fit in memory: 8 bytes an action, and as many for its end.
   constexpr double kMostActions = 1e9;
-  if (2.0 * shape.pp * shape.chunks * m > kMostActions) {
+  const double each = schedule.splits_backward ? 3.0 : 2.0;
+  if (each * shape.pp * shape.chunks * m > kMostActions) {
     return Diagnostic{.message = "pp " + std::to_string(shape.pp) + " x vpp " +
                                  std::to_string(shape.chunks) + " x " + std::to_string(m) +
-                                 " micro-batches is more than a schedule can hold (5e8)",
+                                 " micro-batches is more than a schedule can hold (1e9 actions)",
                       .cure = "lower one of them",
                       .field = "batch.global"};
+  }
+  if (shape.output != OutputLayer::last_stage && !schedule.cuts_output) {
+    return Diagnostic{.message = std::string(schedule.name) +
+                                 " keeps the output layer on the last stage; it has no place for its "
+                                 "shares on every rank",
+                      .cure = "leave the output layer on the last stage, or choose 1f1b",
+                      .field = "schedule.output_layer"};
   }
   return schedule.refusal(shape);
 }
 
+Result<void> make_order(const Schedule& schedule, const Shape& shape, const Costs& costs,
+                        Order& order) {
+  if (auto why = refusal(schedule, shape)) return fault(std::move(*why));
+  if (schedule.generate != nullptr) {
+    schedule.generate(shape, order);
+  } else {
+    schedule.generate_for(shape, costs, order);
+  }
+  return {};
+}
+
 Result<void> make_order(const Schedule& schedule, const Shape& shape, Order& order) {
   if (auto why = refusal(schedule, shape)) return fault(std::move(*why));
-  schedule.generate(shape, order);
+  if (schedule.generate != nullptr) {
+    schedule.generate(shape, order);
+    return {};
+  }
+  const std::vector<ChunkCost> unit(static_cast<std::size_t>(slot_count(shape)),
+                                    ChunkCost{.forward = 1,
+                                              .backward = 2,
+                                              .held = 1,
+                                              .input_gradient = 1,
+                                              .weight_gradient = 1,
+                                              .kept = 1});
+  const std::vector<OutputCost> outputs(static_cast<std::size_t>(shape.pp), OutputCost{1, 1, 0});
+  schedule.generate_for(shape, Costs{.chunks = unit, .links = {}, .outputs = outputs}, order);
   return {};
 }
 

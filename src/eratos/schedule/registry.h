@@ -27,6 +27,10 @@ struct Schedule {
   std::string_view name;  // as users write it
   std::string_view what;  // one line for `eratos list schedules`
   Placement placement = Placement::looped;
+  int chunks = 1;               // a rank has at least so many, and exactly so many unless it says else
+  bool splits_backward = false;  // its orders hold B and W: no recompute, twice the backward launches
+  bool side_by_side = false;     // its orders hold pairs (Action::with_next)
+  bool cuts_output = false;      // takes an OutputLayer other than last_stage
 
   // Why this shape cannot run, or nothing. Degrees below 1 are refused before this is called.
   std::optional<Diagnostic> (*refusal)(const Shape&) = nullptr;
@@ -34,8 +38,16 @@ struct Schedule {
   // Requires a shape that is not refused. Allocates only to grow `order`.
   void (*generate)(const Shape&, Order& order) = nullptr;
 
-  // Most micro-batch chunks (one chunk, one micro-batch) a rank holds at once. Exact. Null when
-  // no closed form is known.
+  // In its place, for a schedule that looks at times and bytes. Deterministic.
+  void (*generate_for)(const Shape&, const Costs&, Order& order) = nullptr;
+
+  // Micro-batches of one turn of the steady part: the order of m + period is that of m with one turn
+  // put into the steady part of every rank, for every m from some m' on. Null: no such promise, and
+  // simulate_fast() walks every action.
+  int (*period)(const Shape&) = nullptr;
+
+  // Most micro-batch chunks (one chunk, one micro-batch) a rank holds at once between F and B. Exact.
+  // Null when no closed form is known.
   std::int64_t (*in_flight)(const Shape&, int rank) = nullptr;
 
   // Least m' <= micro_batches, found without walking, whose order has the same peak on every
@@ -81,7 +93,10 @@ const Schedule* find(std::string_view name);
 // Why `schedule` cannot run `shape`, or nothing; degrees below 1 included.
 std::optional<Diagnostic> refusal(const Schedule& schedule, const Shape& shape);
 
-// Errors: unknown name (with the nearest one), refused shape.
+// Errors: unknown name (with the nearest one), refused shape. Without costs a schedule that looks at
+// them sees F = B = W = 1, BW = 2, one byte held, free sends.
+Result<void> make_order(const Schedule& schedule, const Shape& shape, const Costs& costs,
+                        Order& order);
 Result<void> make_order(const Schedule& schedule, const Shape& shape, Order& order);
 Result<void> make_order(std::string_view name, const Shape& shape, Order& order);
 

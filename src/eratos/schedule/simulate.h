@@ -1,10 +1,13 @@
 // When does every action of an order run, and where does the time of each rank go?
 //
 // Exact integer event simulation, O(actions). This plain loop is the oracle for every faster way.
-// A forward starts when its rank is free and its input has arrived from the stage before; a
-// backward when its rank is free and its gradient has arrived from the stage after (on the last
-// stage: when its own forward is done). An input arrives its link's time after the action that
-// made it ends. A chunk whose neighbour is on the same rank sends nothing.
+// F starts when its rank is free and its input has arrived from the stage before; B and BW when the
+// rank is free and the gradient has arrived from the stage after (on the last stage: when its own
+// forward is done); W when the rank is free, after its own B. An input arrives its link's time after
+// the action that made it ends. A chunk whose neighbour is on the same rank sends nothing.
+// With a cut output layer: S of a micro-batch starts when the last stage's F of it, broadcast, has
+// arrived; the barrier is passed when every rank's S is done and its collective over; then T may
+// start, and B of the last stage after the last barrier.
 //
 // Letters: order.h. Times are picoseconds, tables are by slot r * v + c.
 //
@@ -32,8 +35,41 @@ namespace eratos::schedule {
 struct ChunkCost {
   Picoseconds forward = 0;
   Picoseconds backward = 0;
-  std::int64_t held = 0;  // bytes kept from the start of the forward to the end of the backward
+  std::int64_t held = 0;  // bytes kept from the start of F to the end of B or BW
+  // The halves of a split backward. They need not add up to `backward`.
+  Picoseconds input_gradient = 0;
+  Picoseconds weight_gradient = 0;
+  std::int64_t kept = 0;  // bytes kept from the end of B to the end of W
+  // Communication inside F and BW that a pass of the other direction, run side by side, can hide.
+  Picoseconds forward_hideable = 0;
+  Picoseconds backward_hideable = 0;
 };
+
+// A rank's share of a cut output layer, one micro-batch.
+struct OutputCost {
+  Picoseconds output = 0;           // S
+  Picoseconds output_gradient = 0;  // T
+  std::int64_t held = 0;            // bytes kept from the start of S to the end of T
+};
+
+// Collectives of a cut output layer, one micro-batch; all ranks take part.
+struct OutputLinks {
+  Picoseconds broadcast = 0;       // the last stage's output to all
+  Picoseconds barrier = 0;         // after S
+  Picoseconds second_barrier = 0;  // after T; read only with two barriers and interlaced
+};
+
+// F and BW (or B) run side by side: all compute, or all communication, whichever is longer, and no
+// shorter than either alone.
+// Source: DeepSeek-V3, arXiv 2412.19437, section 3.2.1. Assumes: what can be hidden is hidden whole.
+constexpr Picoseconds together(Picoseconds f, Picoseconds f_hideable, Picoseconds b,
+                               Picoseconds b_hideable) {
+  const Picoseconds hideable = f_hideable + b_hideable;
+  Picoseconds t = f + b - hideable;
+  if (t < hideable) t = hideable;
+  if (t < f) t = f;
+  return t < b ? b : t;
+}
 
 // What leaves this chunk: its activations to the chunk after it, its input gradient to the chunk
 // before it. The first virtual stage's `backward` and the last one's `forward` are not read.
@@ -56,6 +92,10 @@ struct Costs {
   std::span<const ChunkCost> chunks;  // [p * v]
   std::span<const LinkCost> links;    // [p * v], or empty: every send is free
   Sends sends = Sends::overlapped;
+  std::span<const OutputCost> outputs = {};  // [p] with a cut output layer
+  OutputLinks output_links = {};
+  // Most bytes of activations a rank may hold, for schedules that ask (registry.h): [p], or empty.
+  std::span<const std::int64_t> limits = {};
 };
 
 // Time of the transfer that leaves `slot`, neighbours on one rank not considered.
@@ -84,6 +124,10 @@ struct Interval {
 
 struct Timing {
   Picoseconds makespan = 0;
+  // From one step to the next when ranks need not wait for one another in between (the optimizer
+  // step is taken without a synchronisation and validated later, arXiv 2401.10241 section 4): the
+  // longest that one rank takes from its first start to its last end.
+  Picoseconds pitch = 0;
   // Most busy + transfer; of several, the one that ends last; of those, the lowest.
   int critical_rank = 0;
   std::vector<RankTime> ranks;  // [p]
@@ -100,8 +144,10 @@ class Workspace {
   Workspace(Workspace&&) noexcept;
   Workspace& operator=(Workspace&&) noexcept;
 
-  std::vector<Lane> lanes;              // [2 p v] by rank, kind, chunk
-  std::vector<Picoseconds> ends;        // [(2 p v + 1) m] end of an action; -1: has not run
+  std::vector<Lane> lanes;              // [6 p v] by rank, kind, chunk
+  std::vector<Picoseconds> ends;        // [rows m] end of an action; -1: has not run
+  std::vector<std::int32_t> missing;    // [2 m] parts that a barrier still waits for
+  std::vector<Picoseconds> barrier_ends;  // [2 m] latest of its parts that have run
   std::vector<std::int64_t> next;       // [p] next action of the rank
   std::vector<std::int64_t> waits_for;  // [p] index into `ends`, or -1
   std::vector<Picoseconds> free_at;     // [p]

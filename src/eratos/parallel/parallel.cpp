@@ -42,6 +42,20 @@ int expert_stride(const ParallelSpec& spec, Axis axis) {
 
 }  // namespace
 
+std::string_view name_of(OutputLayer o) {
+  switch (o) {
+    case OutputLayer::last_stage:
+      return "last-stage";
+    case OutputLayer::two_barriers:
+      return "two-barriers";
+    case OutputLayer::one_barrier:
+      return "one-barrier";
+    case OutputLayer::interlaced:
+      return "interlaced";
+  }
+  return "?";
+}
+
 Group group_of(const ParallelSpec& spec, Axis axis) {
   switch (axis) {
     case Axis::tp:

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "eratos/base/axis.h"
 
@@ -20,6 +21,28 @@ namespace eratos::parallel {
 using eratos::Axis;
 enum class CpKind : std::uint8_t { p2p, all_gather, a2a };
 enum class Sharding : std::uint8_t { none, zero1, zero2, zero3, hsdp };
+
+// Which virtual stages a pipeline rank holds: p ranks, rank r, chunk c.
+enum class Placement : std::uint8_t {
+  looped,  // virtual stage c p + r
+  vee,     // two chunks, down and back up: virtual stages r and 2 p - 1 - r
+  // Two copies of the model, two chunks a rank: chunk 0 is stage r of one, chunk 1 stage p - 1 - r of
+  // the other. Each copy sees half of the micro-batches.
+  bidirectional,
+};
+
+// Where the output layer and its loss run.
+// Source: "Balancing Pipeline Parallelism with Vocabulary Parallelism", arXiv 2411.05288, sections
+// 4 and 5; interlaced: nnScaler, "Constraint-Guided Parallelization Plan Generation", OSDI 2024.
+enum class OutputLayer : std::uint8_t {
+  last_stage,    // in the last virtual stage's forward and backward
+  two_barriers,  // cut over all ranks: S, all ranks meet, T, all ranks meet, B of the last stage (Vocab-1)
+  one_barrier,   // S makes the input gradient too: S, all ranks meet, B of the last stage; T any time (Vocab-2)
+  interlaced,    // cut over all ranks, which stop for it together, as tensor parallelism does
+};
+inline constexpr OutputLayer kOutputLayers[] = {OutputLayer::last_stage, OutputLayer::two_barriers,
+                                                OutputLayer::one_barrier, OutputLayer::interlaced};
+std::string_view name_of(OutputLayer o);  // "last-stage", "two-barriers", ...
 
 struct ParallelSpec {
   int tp = 1;
@@ -37,10 +60,33 @@ struct ParallelSpec {
   int hsdp_group = 0;
   // Innermost first. ep is placed where its letter stands among the dense axes.
   std::array<Axis, 5> order{Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};
+  // What the schedule asks for; job::check() fills them in.
+  Placement placement = Placement::looped;
+  OutputLayer output_layer = OutputLayer::last_stage;
 
   int world() const { return tp * cp * dp * pp; }
   int edp() const { return world() / (pp * ep * etp); }
 };
+
+// Chunks of the model on a pipeline rank, and the virtual stage that each is.
+constexpr int chunks_of(const ParallelSpec& p) {
+  return p.placement == Placement::bidirectional ? 2 : p.vpp;
+}
+constexpr int stage_of(Placement placement, int pp, int rank, int chunk) {
+  switch (placement) {
+    case Placement::looped:
+      return chunk * pp + rank;
+    case Placement::vee:
+      return chunk == 0 ? rank : 2 * pp - 1 - rank;
+    case Placement::bidirectional:
+      return chunk == 0 ? rank : pp - 1 - rank;
+  }
+  return 0;
+}
+constexpr int stage_of(const ParallelSpec& p, int rank, int chunk) {
+  return stage_of(p.placement, p.pp, rank, chunk);
+}
+constexpr int copies_of(Placement placement) { return placement == Placement::bidirectional ? 2 : 1; }
 
 // Members of a group: `size` ranks, each `stride` ranks after the one before.
 struct Group {

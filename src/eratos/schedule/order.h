@@ -17,6 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "eratos/parallel/parallel.h"
+
 namespace eratos::schedule {
 
 enum class Kind : std::uint8_t {
@@ -43,15 +45,7 @@ struct Action {
   friend constexpr bool operator==(const Action&, const Action&) = default;
 };
 
-// Where the output layer and its loss run.
-// Source: "Balancing Pipeline Parallelism with Vocabulary Parallelism", arXiv 2411.05288, sections
-// 4 and 5; interlaced: nnScaler, "Constraint-Guided Parallelization Plan Generation", OSDI 2024.
-enum class OutputLayer : std::uint8_t {
-  last_stage,   // in the last virtual stage's forward and backward
-  two_barriers, // cut over all ranks: S, all ranks meet, T, all ranks meet, B of the last stage (Vocab-1)
-  one_barrier,  // S makes the input gradient too: S, all ranks meet, B of the last stage; T any time (Vocab-2)
-  interlaced,   // cut over all ranks, which stop for it together, as tensor parallelism does
-};
+using parallel::OutputLayer;
 
 // What a schedule is asked for.
 struct Shape {
@@ -64,20 +58,15 @@ struct Shape {
   OutputLayer output = OutputLayer::last_stage;
 };
 
-// Where chunk c of rank r stands in the model.
-enum class Placement : std::uint8_t {
-  looped,  // virtual stage c p + r
-  vee,     // two chunks, down and back up: virtual stages r and 2 p - 1 - r
-  // Two copies of the model, two chunks a rank: chunk 0 is stage r of one, chunk 1 stage p - 1 - r of
-  // the other. Each copy sees half of the micro-batches, numbered 0 .. m/2 - 1 in both.
-  bidirectional,
-};
+// Where chunk c of rank r stands in the model. Bidirectional: each of the two copies sees half of the
+// micro-batches, numbered 0 .. m/2 - 1 in both.
+using parallel::Placement;
+using parallel::copies_of;
 
 constexpr int slot_count(const Shape& s) { return s.pp * s.chunks; }
 constexpr int slot_of(const Shape& s, int rank, int chunk) { return rank * s.chunks + chunk; }
 
-// Virtual stages of one copy of the model, and how many copies there are.
-constexpr int copies_of(Placement placement) { return placement == Placement::bidirectional ? 2 : 1; }
+// Virtual stages of one copy of the model.
 constexpr int stage_count(const Shape& s, Placement placement) {
   return slot_count(s) / copies_of(placement);
 }
@@ -89,15 +78,7 @@ constexpr int micro_batches_of(const Shape& s, Placement placement) {
 // Virtual stage of chunk `chunk` of rank `rank`, and the slot that holds virtual stage `stage` of
 // copy `copy`.
 constexpr int stage_of(const Shape& s, Placement placement, int rank, int chunk) {
-  switch (placement) {
-    case Placement::looped:
-      return chunk * s.pp + rank;
-    case Placement::vee:
-      return chunk == 0 ? rank : 2 * s.pp - 1 - rank;
-    case Placement::bidirectional:
-      return chunk == 0 ? rank : s.pp - 1 - rank;
-  }
-  return 0;
+  return parallel::stage_of(placement, s.pp, rank, chunk);
 }
 constexpr int slot_at(const Shape& s, Placement placement, int stage, int copy = 0) {
   switch (placement) {

@@ -106,13 +106,38 @@ TEST(Order, LoopedPlacementChainsTheChunks) {
 TEST(Order, EverySmallCaseIsComplete) {
   int cases = 0;
   Order order;
+  Rng rng(1);
   testing::for_every_small_case([&](const Schedule& schedule, const Shape& s) {
-    schedule.generate(s, order);
-    EXPECT_TRUE(is_complete(order)) << schedule.name << " " << s.pp << " " << s.chunks << " "
-                                    << s.micro_batches << " " << s.group_size;
+    // A schedule that looks at times has another order for other times.
+    for (int seed = 0; seed < (schedule.generate == nullptr ? 8 : 1); ++seed) {
+      const testing::OwnedCosts c = testing::random_costs(s, rng, Sends::overlapped);
+      testing::order_of(schedule, s, c, order);
+      EXPECT_TRUE(is_complete(order)) << testing::text(schedule, s);
+      EXPECT_EQ(order.placement, schedule.placement);
+      for (const Action& a : order.actions) {
+        EXPECT_TRUE(schedule.splits_backward ||
+                    (a.kind != Kind::input_gradient && a.kind != Kind::weight_gradient));
+        EXPECT_TRUE(schedule.side_by_side || !a.with_next);
+      }
+    }
     ++cases;
   });
   EXPECT_GT(cases, 200);
+}
+
+TEST(Order, RandomOrdersAreComplete) {
+  Rng rng(2);
+  int split = 0;
+  int pairs = 0;
+  testing::for_random_orders(rng, 40, [&](const Order& order) {
+    ASSERT_TRUE(is_complete(order)) << testing::text(order.shape);
+    for (const Action& a : order.actions) {
+      split += a.kind == Kind::weight_gradient;
+      pairs += a.with_next;
+    }
+  });
+  EXPECT_GT(split, 400);
+  EXPECT_GT(pairs, 400);
 }
 
 TEST(Order, IsCompleteSeesFaults) {
@@ -131,6 +156,17 @@ TEST(Order, IsCompleteSeesFaults) {
   Order elsewhere = o;
   elsewhere.actions[0].chunk = 1;
   EXPECT_FALSE(is_complete(elsewhere));
+  Order half = o;  // rank 0: F0 F1 BW0 BW1
+  half.actions[2].kind = Kind::input_gradient;
+  EXPECT_FALSE(is_complete(half));
+  Order with_itself = o;
+  with_itself.actions[1].with_next = true;  // F1 beside BW0
+  EXPECT_TRUE(is_complete(with_itself));
+  std::swap(with_itself.actions[2], with_itself.actions[3]);  // F1 beside BW1
+  EXPECT_FALSE(is_complete(with_itself));
+  Order uncut = o;
+  uncut.shape.output = OutputLayer::two_barriers;
+  EXPECT_FALSE(is_complete(uncut));
 }
 
 TEST(Order, UsedAgainItDoesNotAllocate) {
@@ -146,9 +182,12 @@ TEST(Registry, NamesAreUniqueAndFound) {
   for (const Schedule* s : kSchedules) {
     EXPECT_EQ(find(s->name), s);
     EXPECT_FALSE(s->what.empty());
+    EXPECT_TRUE((s->generate == nullptr) != (s->generate_for == nullptr)) << s->name;
+    EXPECT_NE(s->refusal, nullptr) << s->name;
     names.push_back(s->name);
   }
-  EXPECT_EQ(names, (std::vector<std::string_view>{"none", "gpipe", "1f1b", "interleaved-1f1b"}));
+  EXPECT_EQ(names[0], "none");
+  EXPECT_EQ(names[3], "interleaved-1f1b");
   EXPECT_EQ(find("1F1B"), nullptr);
 }
 

@@ -148,37 +148,199 @@ TEST(Simulate, PeakNamesItsMomentAndItsChunks) {
   EXPECT_EQ(peaks.ranks[1].held, peaks.in_flight[2] + peaks.in_flight[3]);
 }
 
+// Every field of the timing, and every start and end.
+void expect_agreement(const Order& order, const Costs& costs, Workspace& w) {
+  Timing timing;
+  std::vector<Interval> timeline;
+  ASSERT_TRUE(simulate(order, costs, w, timing, &timeline).has_value());
+  const auto slow = testing::slow_simulate(order, costs);
+  ASSERT_TRUE(slow.has_value());
+  ASSERT_EQ(timing.makespan, slow->makespan);
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    ASSERT_EQ(timeline[i].start, slow->start[i]) << i;
+    ASSERT_EQ(timeline[i].end, slow->end[i]) << i;
+  }
+  Picoseconds pitch = 0;
+  for (std::size_t rank = 0; rank < timing.ranks.size(); ++rank) {
+    const RankTime& quick = timing.ranks[rank];
+    const RankTime& t = slow->ranks[rank];
+    ASSERT_EQ(quick.busy, t.busy) << rank;
+    ASSERT_EQ(quick.transfer, t.transfer) << rank;
+    ASSERT_EQ(quick.idle, t.idle) << rank;
+    ASSERT_EQ(quick.first_start, t.first_start) << rank;
+    ASSERT_EQ(quick.last_end, t.last_end) << rank;
+    ASSERT_EQ(t.busy + t.transfer + t.idle, timing.makespan) << rank;
+    ASSERT_GE(t.idle, 0) << rank;
+    ASSERT_GE(t.transfer, 0) << rank;
+    pitch = std::max(pitch, t.last_end - t.first_start);
+  }
+  ASSERT_EQ(timing.pitch, pitch);
+  Timing untraced;
+  ASSERT_TRUE(simulate(order, costs, w, untraced).has_value());
+  ASSERT_EQ(untraced.makespan, timing.makespan);
+}
+
 TEST(Simulate, AgreesWithTheSlowOracleOnEverySmallCase) {
   Rng rng(20261129);
   Order order;
   Workspace w;
-  Timing timing;
-  std::vector<Interval> timeline;
   testing::for_every_small_case([&](const Schedule& schedule, const Shape& s) {
-    schedule.generate(s, order);
     for (const Sends sends : {Sends::overlapped, Sends::blocking}) {
-      for (int seed = 0; seed < 12; ++seed) {
+      for (int seed = 0; seed < 6; ++seed) {
+        SCOPED_TRACE(testing::text(schedule, s));
         const OwnedCosts c = testing::random_costs(s, rng, sends);
-        ASSERT_TRUE(simulate(order, c, w, timing, &timeline).has_value());
-        const auto slow = testing::slow_simulate(order, c);
-        ASSERT_TRUE(slow.has_value());
-        ASSERT_EQ(timing.makespan, slow->makespan)
-            << schedule.name << " " << s.pp << " " << s.chunks << " " << s.micro_batches;
-        for (std::size_t i = 0; i < timeline.size(); ++i) {
-          ASSERT_EQ(timeline[i].start, slow->start[i]);
-          ASSERT_EQ(timeline[i].end, slow->end[i]);
-        }
-        for (const RankTime& t : timing.ranks) {
-          ASSERT_EQ(t.busy + t.transfer + t.idle, timing.makespan);
-          ASSERT_GE(t.idle, 0);
-          ASSERT_GE(t.transfer, 0);
-        }
-        Timing untraced;
-        ASSERT_TRUE(simulate(order, c, w, untraced).has_value());
-        ASSERT_EQ(untraced.makespan, timing.makespan);
+        testing::order_of(schedule, s, c, order);
+        ASSERT_NO_FATAL_FAILURE(expect_agreement(order, c, w));
       }
     }
   });
+}
+
+// Orders no schedule makes: every kind, placement, place of the output layer, and pairs.
+TEST(Simulate, AgreesWithTheSlowOracleOnRandomOrders) {
+  Rng rng(41);
+  Workspace w;
+  testing::for_random_orders(rng, 150, [&](const Order& order) {
+    for (const Sends sends : {Sends::overlapped, Sends::blocking}) {
+      SCOPED_TRACE(testing::text(order.shape));
+      const OwnedCosts c = testing::random_costs(order.shape, rng, sends);
+      ASSERT_NO_FATAL_FAILURE(expect_agreement(order, c, w));
+    }
+  });
+}
+
+Order by_hand(const Shape& s, Placement placement, const std::vector<std::vector<Action>>& ranks) {
+  Order order;
+  begin_order(s, placement, order);
+  for (const auto& actions : ranks) {
+    order.actions.insert(order.actions.end(), actions.begin(), actions.end());
+    end_rank(order);
+  }
+  EXPECT_TRUE(is_complete(order));
+  return order;
+}
+
+Ran run(const Order& order, const OwnedCosts& costs) {
+  Ran r;
+  Workspace w;
+  r.order = order;
+  EXPECT_TRUE(simulate(r.order, costs, w, r.timing, &r.timeline).has_value());
+  return r;
+}
+
+constexpr Kind F = Kind::forward;
+constexpr Kind B = Kind::input_gradient;
+constexpr Kind W = Kind::weight_gradient;
+constexpr Kind S = Kind::output;
+constexpr Kind T = Kind::output_gradient;
+
+// F = 10, B = 8, W = 5, sends 3: rank 0 waits for the gradient that rank 1 sends before its W.
+TEST(Simulate, SplitBackwardByHand) {
+  const Shape s{2, 1, 1};
+  const Order o = by_hand(s, Placement::looped,
+                          {{{0, 0, F}, {0, 0, B}, {0, 0, W}}, {{0, 0, F}, {0, 0, B}, {0, 0, W}}});
+  const Ran r = run(o, testing::split_costs(s, 10, 8, 5, 3));
+  EXPECT_EQ(intervals(r, 1), "13-23 23-31 31-36");
+  EXPECT_EQ(intervals(r, 0), "0-10 34-42 42-47");
+  EXPECT_EQ(r.timing.ranks[1].idle, 10 + 11);
+  EXPECT_EQ(r.timing.pitch, 47);
+  // Blocking: rank 1 stands for its send before W starts.
+  const Ran blocking = run(o, testing::split_costs(s, 10, 8, 5, 3, Sends::blocking));
+  EXPECT_EQ(intervals(blocking, 1), "13-23 23-31 34-39");
+  EXPECT_EQ(intervals(blocking, 0), "0-10 34-42 42-47");
+}
+
+// Down through ranks 0 and 1, then up: the two chunks of rank 1 are neighbours and send nothing.
+TEST(Simulate, VeeByHand) {
+  const Shape s{2, 2, 1};
+  const Action f0{0, 0, F};
+  const Action f1{0, 1, F};
+  const Action bw0{0, 0, Kind::backward};
+  const Action bw1{0, 1, Kind::backward};
+  const Order o = by_hand(s, Placement::vee, {{f0, f1, bw1, bw0}, {f0, f1, bw1, bw0}});
+  const Ran r = run(o, equal_costs(s, 10, 20, 3));
+  EXPECT_EQ(intervals(r, 0), "0-10 36-46 46-66 112-132");
+  EXPECT_EQ(intervals(r, 1), "13-23 23-33 69-89 89-109");
+}
+
+// Two copies, one micro-batch each; rank 0 holds stage 0 of copy 0 and stage 1 of copy 1. Its F of
+// copy 1 runs beside its BW of copy 0: 10 + 20 less the 4 + 6 that are communication is 20, and BW
+// alone is no shorter.
+TEST(Simulate, PairsRunSideBySide) {
+  const Shape s{2, 2, 4};
+  const auto f = [](int mb, std::int16_t chunk, bool pair = false) {
+    return Action{mb, chunk, F, pair};
+  };
+  const auto bw = [](int mb, std::int16_t chunk) { return Action{mb, chunk, Kind::backward}; };
+  const std::vector<Action> rank0{f(0, 0),  f(0, 1), bw(0, 1), f(1, 0, true),
+                                  bw(0, 0), f(1, 1), bw(1, 1), bw(1, 0)};
+  std::vector<Action> rank1 = rank0;
+  for (Action& a : rank1) a.chunk = static_cast<std::int16_t>(1 - a.chunk);
+  const Order o = by_hand(s, Placement::bidirectional, {rank0, rank1});
+  OwnedCosts c = equal_costs(s, 10, 20, 3);
+  for (ChunkCost& chunk : c.chunks) {
+    chunk.forward_hideable = 4;
+    chunk.backward_hideable = 6;
+  }
+  const Ran r = run(o, c);
+  for (int rank = 0; rank < 2; ++rank) {
+    // F 0-10, F of the other copy 13-23, BW 23-43; the pair waits for the gradient at 46.
+    EXPECT_EQ(intervals(r, rank), "0-10 13-23 23-43 46-66 46-66 69-79 79-99 102-122");
+    EXPECT_EQ(r.timing.ranks[static_cast<std::size_t>(rank)].busy,
+              10 + 10 + 20 + 20 + 10 + 20 + 20);
+  }
+  EXPECT_EQ(together(10, 4, 20, 6), 20);
+  EXPECT_EQ(together(10, 4, 20, 1), 25);
+  EXPECT_EQ(together(10, 9, 20, 19), 28);  // all communication, one after the other
+}
+
+// p = 2, one micro-batch, F = 10, B = 8, W = 5, sends 3; S = 4, T = 6, broadcast 1, barriers 2
+// and 7.
+TEST(Simulate, CutOutputLayerByHand) {
+  Shape s{2, 1, 1};
+  OwnedCosts c = testing::split_costs(s, 10, 8, 5, 3);
+  c.outputs.assign(2, {4, 6, 0});
+  c.output_links = {1, 2, 7};
+  const std::vector<Action> rank{{0, 0, F}, {0, 0, S}, {0, 0, T}, {0, 0, B}, {0, 0, W}};
+  for (const OutputLayer output : {OutputLayer::two_barriers, OutputLayer::interlaced}) {
+    s.output = output;
+    const Ran r = run(by_hand(s, Placement::looped, {rank, rank}), c);
+    // Rank 0's S waits for the broadcast 23-24, and the barrier for rank 0's S; T from 28 + 2.
+    EXPECT_EQ(intervals(r, 1), "13-23 23-27 30-36 43-51 51-56");
+    EXPECT_EQ(intervals(r, 0), "0-10 24-28 30-36 54-62 62-67");
+  }
+  s.output = OutputLayer::one_barrier;
+  const std::vector<Action> late{{0, 0, F}, {0, 0, S}, {0, 0, B}, {0, 0, W}, {0, 0, T}};
+  const Ran r = run(by_hand(s, Placement::looped, {late, late}), c);
+  EXPECT_EQ(intervals(r, 1), "13-23 23-27 30-38 38-43 43-49");
+  EXPECT_EQ(intervals(r, 0), "0-10 24-28 41-49 49-54 54-60");
+}
+
+// Interlaced, rank 0 stands after T until the second collective is over at 36 + 7, though its next
+// forward could start at 36.
+TEST(Simulate, InterlacedStandsUntilTheCollectiveIsOver) {
+  Shape s{2, 1, 2, 0, OutputLayer::two_barriers};
+  OwnedCosts c = testing::split_costs(s, 10, 8, 5, 3);
+  c.outputs.assign(2, {4, 6, 0});
+  c.output_links = {1, 2, 7};
+  const auto output = [](int mb) { return std::vector<Action>{{mb, 0, S}, {mb, 0, T}}; };
+  const auto join = [](std::initializer_list<std::vector<Action>> parts) {
+    std::vector<Action> all;
+    for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  };
+  const Action bw0{0, 0, Kind::backward};
+  const Action bw1{1, 0, Kind::backward};
+  const Action f0{0, 0, F};
+  const Action f1{1, 0, F};
+  const auto rank0 = join({{f0}, output(0), {f1, bw0}, output(1), {bw1}});
+  const auto rank1 = join({{f0}, output(0), {bw0, f1}, output(1), {bw1}});
+  const Ran free = run(by_hand(s, Placement::looped, {rank0, rank1}), c);
+  EXPECT_EQ(free.timeline[3].start, 36);
+  s.output = OutputLayer::interlaced;
+  const Ran stands = run(by_hand(s, Placement::looped, {rank0, rank1}), c);
+  EXPECT_EQ(stands.timeline[3].start, 43);
+  EXPECT_EQ(stands.timeline[3].end, 53);
 }
 
 // No interval overlaps another of its rank, and no action starts before what it takes has come.
@@ -237,6 +399,60 @@ TEST(Simulate, AnOrderThatWaitsForItselfIsADiagnostic) {
   EXPECT_EQ(r.error()[1].message,
             "the order cannot complete: rank 1 waits for the input of forward of micro-batch 0 on "
             "chunk 0, which never comes");
+}
+
+// What is named is what the rank waits for: the input of the second of a pair, a collective.
+TEST(Simulate, ADiagnosticNamesWhatTheRankWaitsFor) {
+  Workspace w;
+  Timing timing;
+  const Shape s{2, 1, 2};
+  const OwnedCosts c = testing::split_costs(s, 10, 8, 5, 3);
+  Order order;
+  ASSERT_TRUE(make_order("1f1b", s, order).has_value());
+  // rank 0: F0, F1 beside BW0; rank 1: F1 first, which waits for rank 0.
+  order.actions[1].with_next = true;
+  std::swap(order.actions[4], order.actions[6]);
+  auto r = simulate(order, c, w, timing);
+  ASSERT_FALSE(r.has_value());
+  ASSERT_EQ(r.error().size(), 2u);
+  EXPECT_EQ(r.error()[0].message,
+            "the order cannot complete: rank 0 waits for the input of backward of micro-batch 0 on "
+            "chunk 0, which never comes");
+
+  // Rank 1 has its first forward behind its first backward, so rank 0 never gets past its own T.
+  const Shape cut{2, 1, 2, 0, OutputLayer::interlaced};
+  begin_order(cut, Placement::looped, order);
+  order.actions = {{0, 0, F}, {1, 0, F}, {0, 0, S}, {0, 0, T}, {0, 0, B}};
+  end_rank(order);
+  order.actions.insert(order.actions.end(), {{0, 0, F}, {0, 0, S}, {1, 0, B}, {0, 0, T}});
+  end_rank(order);
+  r = simulate(order, c, w, timing);
+  ASSERT_FALSE(r.has_value());
+  ASSERT_EQ(r.error().size(), 2u);
+  EXPECT_EQ(
+      r.error()[0].message,
+      "the order cannot complete: rank 0 waits for the input of input gradient of micro-batch "
+      "0 on chunk 0, which never comes");
+  EXPECT_EQ(
+      r.error()[1].message,
+      "the order cannot complete: rank 1 waits for the input of input gradient of micro-batch "
+      "1 on chunk 0, which never comes");
+  order.actions[4] = {1, 0, S};
+  r = simulate(order, c, w, timing);
+  ASSERT_FALSE(r.has_value());
+  EXPECT_EQ(
+      r.error()[0].message,
+      "the order cannot complete: rank 0 waits for the input of output share of micro-batch 1 "
+      "on chunk 0, which never comes");
+  order.actions[1] = {0, 0, S};
+  order.actions[2] = {0, 0, T};
+  order.actions[3] = {1, 0, F};
+  r = simulate(order, c, w, timing);
+  ASSERT_FALSE(r.has_value());
+  EXPECT_EQ(
+      r.error()[0].message,
+      "the order cannot complete: rank 0 waits for all ranks to end output share's gradient of "
+      "micro-batch 0 on chunk 0, which never comes");
 }
 
 TEST(Simulate, WarmWorkspaceKeepsItsMemory) {

@@ -138,9 +138,9 @@ Picoseconds lower_for_any(const Schedule& schedule, const Shape& s, const Costs&
     for (int rank = 0; rank < s.pp; ++rank) {
       const Ends down = ends_above(schedule, s, costs, rank, 0);
       const Ends up = ends_above(schedule, s, costs, s.pp - 1 - rank, 1);
-      best = std::max(best, rank_lower(schedule, s, costs, rank,
-                                       {std::min(down.fill, up.fill),
-                                        std::min(down.drain, up.drain)}));
+      best = std::max(best,
+                      rank_lower(schedule, s, costs, rank,
+                                 {std::min(down.fill, up.fill), std::min(down.drain, up.drain)}));
     }
     for (int copy = 0; copy < 2; ++copy) {
       const Ends whole = ends_above(schedule, s, costs, stages, copy);

@@ -59,8 +59,7 @@ void find_peaks(const Order& order, std::span<const ChunkCost> chunks,
     std::size_t at = 0;
     for (std::size_t i = 0; i < actions.size(); ++i) {
       const Action a = actions[i];
-      const Change change =
-          change_of(a, chunks[base + static_cast<std::size_t>(a.chunk)], share);
+      const Change change = change_of(a, chunks[base + static_cast<std::size_t>(a.chunk)], share);
       const std::int64_t top = held + std::max(change.at_start, change.at_end);
       held += change.at_start + change.at_end;
       if (top > most) {

@@ -298,13 +298,27 @@ std::string describe(const Action& a) {
          " on chunk " + std::to_string(a.chunk);
 }
 
+// What the rank waits for before `actions[i]`: that action's input, that of the one beside it, or
+// the last collective of the output layer before it.
+std::string awaited(const Order& order, const Workspace& w, int rank, std::int64_t i) {
+  const std::int64_t key = w.waits_for[at(rank)];
+  const auto input_of = [&](const Action& a) {
+    const int slot = slot_of(order.shape, rank, a.chunk);
+    return w.lanes[at(lane_of(order.shape, slot, a.kind))].input + a.micro_batch;
+  };
+  const Action& first = order.actions[at(i)];
+  if (key == input_of(first)) return "the input of " + describe(first);
+  if (first.with_next) return "the input of " + describe(order.actions[at(i + 1)]);
+  return "all ranks to end " + describe(order.actions[at(i - 1)]);
+}
+
 tl::unexpected<Diagnostics> stuck(const Order& order, const Workspace& w) {
   Diagnostics all;
   for (int rank = 0; rank < order.shape.pp; ++rank) {
     if (w.next[at(rank)] == order.first[at(rank) + 1]) continue;
-    const Action& waiting = order.actions[at(w.next[at(rank)])];
     all.push_back({.message = "the order cannot complete: rank " + std::to_string(rank) +
-                              " waits for the input of " + describe(waiting) + ", which never comes",
+                              " waits for " + awaited(order, w, rank, w.next[at(rank)]) +
+                              ", which never comes",
                    .cure = "order the action that makes it earlier"});
   }
   return faults(std::move(all));
@@ -338,10 +352,10 @@ Result<void> simulate(const Order& order, const Costs& costs, Workspace& w, Timi
   timing.ranks.assign(ranks, {});
   if (timeline != nullptr) timeline->resize(order.actions.size());
 
-  const bool general =
-      s.output != OutputLayer::last_stage || order.placement == Placement::bidirectional ||
-      std::any_of(order.actions.begin(), order.actions.end(),
-                  [](const Action& a) { return a.with_next; });
+  const bool general = s.output != OutputLayer::last_stage ||
+                       order.placement == Placement::bidirectional ||
+                       std::any_of(order.actions.begin(), order.actions.end(),
+                                   [](const Action& a) { return a.with_next; });
   const std::int64_t done = general ? run<true>(order, costs, w, timing, timeline)
                                     : run<false>(order, costs, w, timing, timeline);
   if (done != static_cast<std::int64_t>(order.actions.size())) return stuck(order, w);

@@ -93,13 +93,71 @@ TEST(Placement, PredictionModulesStandWhereTheLayoutSays) {
   job::CheckedJob out;
   ASSERT_TRUE(job::check(spec, out).empty());
   EXPECT_EQ(out.stages[1].mtp, 1);  // with the output, unless said otherwise
-  spec.layout.stages = {{2, 1, true, false}, {2, 0, false, true}};
+  spec.layout.stages = {{4, 1, true, false}, {0, 0, false, true}};
   ASSERT_TRUE(job::check(spec, out).empty());
   EXPECT_EQ(out.stages[0].mtp, 1);
   EXPECT_EQ(out.stages[1].mtp, 0);
   spec.mtp = false;
+  spec.layout.stages[0].mtp = 0;
   ASSERT_TRUE(job::check(spec, out).empty());
-  EXPECT_EQ(out.stages[0].mtp, 0);
+  EXPECT_EQ(out.stages[1].mtp, 0);
+}
+
+// What Megatron asserts of an explicit layout (pipeline_parallel_layer_layout.py), nothing repaired.
+TEST(Placement, LayoutsThatMegatronRefuses) {
+  using Stages = std::vector<job::StageLayout>;
+  const struct {
+    const char* why;
+    Stages stages;
+    int mtp;
+    bool train_mtp;
+  } cases[] = {
+      {"0 embeddings (E)", {{2, 0}, {2, 0, false, true}}, 0, true},
+      {"0 outputs (L)", {{2, 0, true}, {2, 0}}, 0, true},
+      {"2 embeddings (E)", {{2, 0, true}, {2, 0, true, true}}, 0, true},
+      {"2 outputs (L)", {{2, 0, true, true}, {2, 0, false, true}}, 0, true},
+      {"1 embeddings (E), not on the first stage", {{2, 0}, {2, 0, true, true}}, 0, true},
+      {"1 outputs (L), not on the last stage", {{2, 0, true, true}, {2, 0}}, 0, true},
+      {"places 3 layers, the model has 4", {{2, 0, true}, {1, 0, false, true}}, 0, true},
+      {"places 5 layers, the model has 4", {{2, 0, true}, {3, 0, false, true}}, 0, true},
+      {"places 1 prediction layers (m), the job trains 0", {{2, 0, true}, {2, 1, false, true}}, 0, true},
+      {"places 1 prediction layers (m), the job trains 0", {{2, 0, true}, {2, 1, false, true}}, 1, false},
+      {"places 0 prediction layers (m), the job trains 1", {{2, 0, true}, {2, 0, false, true}}, 1, true},
+      {"places 2 prediction layers (m), the job trains 1", {{2, 0, true}, {2, 2, false, true}}, 1, true},
+      {"a decoder layer (t) after a prediction layer (m)",
+       {{2, 1, true}, {2, 0, false, true}}, 1, true},
+      {"prediction layers (m) on two stages", {{4, 1, true}, {0, 1, false, true}}, 2, true},
+      {"prediction layers (m) on stage 1, before the last chunk of its rank",
+       {{2, 0, true}, {2, 1}, {0, 0}, {0, 0, false, true}}, 1, true},
+  };
+  for (const auto& c : cases) {
+    job::JobSpec spec = pipeline(4, 2, static_cast<int>(c.stages.size()) / 2);
+    spec.model.mtp_layers = c.mtp;
+    spec.mtp = c.train_mtp;
+    spec.layout.stages = c.stages;
+    job::CheckedJob out;
+    const Diagnostics faults = job::check(spec, out);
+    ASSERT_EQ(faults.size(), 1u) << c.why << "\n" << text_of(faults);
+    EXPECT_EQ(faults[0].field, "parallel.layout");
+    EXPECT_NE(faults[0].message.find(c.why), std::string::npos) << faults[0].message;
+    EXPECT_FALSE(faults[0].cure.empty());
+  }
+}
+
+// Megatron's transformer_config.py: a layout, uneven ends and counted embeddings exclude each other.
+TEST(Placement, TheSplitIsSaidOnce) {
+  job::JobSpec spec = pipeline(4, 2);
+  spec.layout.first_stage_layers = 3;
+  EXPECT_EQ(layers_of(spec), (Layers{3, 1}));
+  spec.layout.output_counts = true;
+  EXPECT_EQ(field_of(spec), "parallel.first_stage_layers");
+  spec.layout = {};
+  spec.layout.stages = {{2, 0, true}, {2, 0, false, true}};
+  spec.layout.embedding_counts = true;
+  EXPECT_EQ(field_of(spec), "parallel.layout");
+  spec.layout.embedding_counts = false;
+  spec.layout.last_stage_layers = 2;
+  EXPECT_EQ(field_of(spec), "parallel.layout");
 }
 
 TEST(Placement, TooManyVirtualStages) {

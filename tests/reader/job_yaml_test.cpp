@@ -331,6 +331,32 @@ TEST(Layout, BadStrings) {
             std::string::npos);
 }
 
+// What Megatron asserts of the order, with the character at fault.
+TEST(Layout, OrdersThatMegatronRefuses) {
+  const struct {
+    const char* text;
+    const char* why;
+  } cases[] = {
+      {"t*4|(t*4|)*14tL", "does not begin with the embedding at character 1"},
+      {"|Et|tL", "does not begin with the embedding at character 1"},
+      {"tE|tL", "does not begin with the embedding at character 1"},
+      {"EEt|tL", "a second embedding `E` at character 2"},
+      {"Et|EtL", "a second embedding `E` at character 4"},
+      {"Et*4|(t*4|)*14t", "a layout without the output `L` at character 16"},
+      {"Et|tLL", "a second output `L` at character 6"},
+      {"EtL|tL", "a stage after the output `L` at character 4"},
+      {"Et|Lt", "a layer after the output `L` at character 5"},
+      {"Et|tLm", "a layer after the output `L` at character 6"},
+      {"Etm|tL", "a decoder layer `t` after a prediction layer `m` at character 5"},
+      {"Et|tm|mL", "prediction layers `m` on two stages at character 7"},
+  };
+  for (const auto& c : cases) {
+    const std::string bad = faults_of(parse_layout(c.text));
+    EXPECT_NE(bad.find(c.why), std::string::npos) << c.text << "\n" << bad;
+  }
+  EXPECT_TRUE(parse_layout("Et|t|m|L").has_value());  // prediction modules alone on a stage
+}
+
 TEST(ListExpression, ReadsWhatMegatronEvaluates) {
   const auto list = good(parse_list_expression("([0]*3+[1]*58)", "f"));
   ASSERT_EQ(list.size(), 61u);

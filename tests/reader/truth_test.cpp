@@ -140,6 +140,13 @@ TEST(Truth, LayoutStringsInTheNotesDecideTheStages) {
   ASSERT_EQ(run->spec.layout.stages.size(), 16U);
   EXPECT_EQ(run->spec.layout.stages[0].layers, 4);
   EXPECT_TRUE(run->spec.layout.stages[15].output);
+  EXPECT_TRUE(run->spec.mtp);
+  // A layout that places no prediction layer was run without: Megatron refuses it otherwise.
+  const auto without = read_one(
+      "x,h100-sxm,8,8,megatron-lm,deepseek-v3,bf16,4096,1,8,1,1,8,,1,1,1,,,,,,,,,1000,,,,,,"
+      "first; pp layout Et*4|(t*4|)*14tL; last,\n");
+  ASSERT_TRUE(without.has_value()) << without.error().detail;
+  EXPECT_FALSE(without->spec.mtp);
 }
 
 TEST(Truth, OffloadInTheNotes) {

@@ -20,6 +20,59 @@ void number_layers(CheckedJob& out) {
   }
 }
 
+// Megatron refuses two answers to the same question.
+// Source: Megatron-LM core/transformer/transformer_config.py (__post_init__, PP layout).
+void check_one_split(const LayoutSpec& layout, Diagnostics& faults) {
+  const bool ends = layout.first_stage_layers > 0 || layout.last_stage_layers > 0;
+  const bool counted = layout.embedding_counts || layout.output_counts;
+  const bool stages = !layout.stages.empty();
+  if ((ends ? 1 : 0) + (counted ? 1 : 0) + (stages ? 1 : 0) < 2) return;
+  const char* field = !ends                            ? "parallel.embedding_counts"
+                      : layout.first_stage_layers > 0 ? "parallel.first_stage_layers"
+                                                      : "parallel.last_stage_layers";
+  reject(faults, stages ? "parallel.layout" : field,
+         std::string("the split of layers is said twice: ") + (stages ? "layout" : "") +
+             (stages && ends ? ", " : "") + (ends ? "first_stage_layers or last_stage_layers" : "") +
+             (counted ? ", embedding_counts or output_counts" : ""),
+         "keep one of them");
+}
+
+// Prediction modules stand together, after every layer, in the last chunk of their rank.
+void check_predictions(const JobSpec& spec, Diagnostics& faults) {
+  const auto& stages = spec.layout.stages;
+  const int wanted = spec.mtp ? spec.model.mtp_layers : 0;
+  const int last_chunk = spec.parallel.pp * (spec.parallel.vpp - 1);
+  int placed = 0;
+  int on_stage = -1;
+  bool apart = false;
+  bool layer_behind = false;
+  for (int i = 0; i < static_cast<int>(stages.size()); ++i) {
+    const StageLayout& s = stages[static_cast<std::size_t>(i)];
+    if (s.layers > 0 && on_stage >= 0) layer_behind = true;
+    if (s.mtp == 0) continue;
+    if (on_stage >= 0) apart = true;
+    on_stage = i;
+    placed += s.mtp;
+  }
+  if (placed != wanted) {
+    const bool untrained = spec.model.mtp_layers > 0 && !spec.mtp;
+    reject(faults, "parallel.layout",
+           "the layout places " + number(placed) + " prediction layers (m), the job trains " +
+               number(wanted),
+           wanted > 0  ? "write `m` " + number(wanted) + " times before `L`, or mtp.train: false"
+           : untrained ? "leave `m` out, or set mtp.train: true"
+                       : "leave `m` out");
+  }
+  if (apart || layer_behind || (on_stage >= 0 && on_stage < last_chunk)) {
+    reject(faults, "parallel.layout",
+           layer_behind ? "a decoder layer (t) after a prediction layer (m)"
+           : apart      ? "prediction layers (m) on two stages"
+                        : "prediction layers (m) on stage " + number(on_stage) + ", before the last chunk of its rank",
+           "write every `m` on one of the last pp=" + number(spec.parallel.pp) +
+               " stages, after the last `t`");
+  }
+}
+
 void place_explicit(const JobSpec& spec, CheckedJob& out, Diagnostics& faults) {
   const int p = spec.parallel.pp;
   const int v = spec.parallel.vpp;
@@ -31,23 +84,32 @@ void place_explicit(const JobSpec& spec, CheckedJob& out, Diagnostics& faults) {
     return;
   }
   int layers = 0;
-  int mtp = 0;
+  int embeddings = 0;
+  int outputs = 0;
   for (const StageLayout& s : stages) {
     out.stages.push_back({0, s.layers, s.mtp, s.embedding, s.output});
     layers += s.layers;
-    mtp += s.mtp;
+    embeddings += s.embedding ? 1 : 0;
+    outputs += s.output ? 1 : 0;
+  }
+  if (embeddings != 1 || !stages.front().embedding) {
+    reject(faults, "parallel.layout",
+           "the layout places " + number(embeddings) + " embeddings (E)" +
+               (embeddings == 1 ? ", not on the first stage" : ""),
+           "write one `E`, first on the first stage");
+  }
+  if (outputs != 1 || !stages.back().output) {
+    reject(faults, "parallel.layout",
+           "the layout places " + number(outputs) + " outputs (L)" +
+               (outputs == 1 ? ", not on the last stage" : ""),
+           "write one `L`, last on the last stage");
   }
   if (layers != spec.model.layers()) {
     reject(faults, "parallel.layout",
            "the layout places " + number(layers) + " layers, the model has " + number(spec.model.layers()),
            "make the layout's t counts add up to " + number(spec.model.layers()));
   }
-  if (!stages.front().embedding) out.stages[0].embedding = true;
-  if (!stages.back().output) out.stages.back().output = true;
-  if (spec.mtp && mtp == 0) out.stages.back().mtp = spec.model.mtp_layers;
-  if (!spec.mtp) {
-    for (VirtualStage& s : out.stages) s.mtp = 0;
-  }
+  check_predictions(spec, faults);
 }
 
 // Per pipeline rank, then cut into v equal chunks.
@@ -143,6 +205,8 @@ void place_layers(const JobSpec& spec, CheckedJob& out, Diagnostics& faults) {
            "choose at most " + number(static_cast<double>(kMaxVirtualStages)));
     return;
   }
+  check_one_split(spec.layout, faults);
+  if (!faults.empty()) return;
   if (!spec.layout.stages.empty()) {
     place_explicit(spec, out, faults);
     if (faults.empty()) number_layers(out);

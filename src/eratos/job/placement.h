@@ -9,8 +9,9 @@
 namespace eratos::job {
 
 // Fills out.stages or appends what is wrong. Source of the even rule and the uneven first and last
-// stages: Megatron-LM core/transformer/transformer_block.py (get_num_layers_to_build); of the
-// cost rule: nanotron models/base.py (build_model, v0.4).
+// stages: Megatron-LM core/transformer/transformer_block.py (get_num_layers_to_build); of
+// what an explicit layout must place, core/transformer/pipeline_parallel_layer_layout.py
+// (validate_layer_layout); of the cost rule: nanotron models/base.py (build_model, v0.4).
 void place_layers(const JobSpec& spec, CheckedJob& out, Diagnostics& faults);
 
 }  // namespace eratos::job

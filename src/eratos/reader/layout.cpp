@@ -1,5 +1,6 @@
 #include "eratos/reader/layout.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstddef>
 
@@ -26,8 +27,11 @@ struct Cursor {
   bool done() const { return at >= text.size(); }
   char peek() const { return done() ? '\0' : text[at]; }
   bool fail(const std::string& message, const std::string& cure = {}) {
+    return fail_at(at, message, cure);
+  }
+  bool fail_at(std::size_t place, const std::string& message, const std::string& cure) {
     if (bad.empty()) {
-      bad.push_back({.message = message + " at character " + std::to_string(at + 1) + " of `" +
+      bad.push_back({.message = message + " at character " + std::to_string(place + 1) + " of `" +
                                 std::string(text) + "`",
                      .cure = cure,
                      .field = field});
@@ -49,20 +53,28 @@ struct Cursor {
   }
 };
 
+// A letter and where it stands in the text.
+struct Letter {
+  char letter;
+  std::size_t at;
+};
+using Letters = std::vector<Letter>;
+
 // letters := { letter | '(' letters ')' , each with an optional '*' n }
-bool letters(Cursor& c, std::string& out, int depth) {
+bool letters(Cursor& c, Letters& out, int depth) {
   if (depth > kDeepest) return c.fail("brackets nested too deeply");
   for (;;) {
     c.skip_blanks(true);
     if (c.done() || c.peek() == ')') return true;
-    std::string piece;
+    Letters piece;
     if (c.peek() == '(') {
       ++c.at;
       if (!letters(c, piece, depth + 1)) return false;
       if (c.peek() != ')') return c.fail("a bracket is not closed");
       ++c.at;
     } else if (std::string_view("EtmL|").find(c.peek()) != std::string_view::npos) {
-      piece = c.text[c.at++];
+      piece.push_back({c.peek(), c.at});
+      ++c.at;
     } else {
       return c.fail(std::string("unknown letter `") + c.peek() + "`",
                     "use E, t, m, L, |, * and brackets");
@@ -77,8 +89,50 @@ bool letters(Cursor& c, std::string& out, int depth) {
     if (piece.size() * static_cast<std::size_t>(times) + out.size() > kMostLetters) {
       return c.fail("more than 100,000 layers and stages");
     }
-    for (long i = 0; i < times; ++i) out += piece;
+    for (long i = 0; i < times; ++i) out.insert(out.end(), piece.begin(), piece.end());
   }
+}
+
+// The order that Megatron asserts before it builds anything. It is lost once letters become counts
+// a stage; numbers of layers are checked against the model in job/placement.cpp.
+// Source: NVIDIA/Megatron-LM core/transformer/pipeline_parallel_layer_layout.py
+// (validate_layer_layout). The embedding and the loss are built on the first and last stage whatever
+// the layout says (core/models/gpt/gpt_model.py, pre_process and post_process), so empty stages
+// before E or after L are refused too.
+bool in_order(Cursor& c, const Letters& all) {
+  constexpr const char* kOneE = "write one `E`, first on the first stage: Et|t|tL";
+  constexpr const char* kOneL = "write one `L`, last on the last stage: Et|t|tL";
+  if (all.empty() || all.front().letter != 'E') {
+    return c.fail_at(all.empty() ? 0 : all.front().at, "a layout that does not begin with the embedding",
+                     kOneE);
+  }
+  bool output = false;
+  int stage = 0;
+  int prediction_stage = -1;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Letter& each = all[i];
+    if (each.letter == '|') {
+      if (output) return c.fail_at(each.at, "a stage after the output `L`", kOneL);
+      ++stage;
+      continue;
+    }
+    if (each.letter == 'E' && i > 0) return c.fail_at(each.at, "a second embedding `E`", kOneE);
+    if (each.letter == 'L' && output) return c.fail_at(each.at, "a second output `L`", kOneL);
+    if (output) return c.fail_at(each.at, "a layer after the output `L`", kOneL);
+    if (each.letter == 'L') output = true;
+    if (each.letter == 'm') {
+      if (prediction_stage >= 0 && prediction_stage != stage) {
+        return c.fail_at(each.at, "prediction layers `m` on two stages", "put every `m` on one stage");
+      }
+      prediction_stage = stage;
+    }
+    if (each.letter == 't' && prediction_stage >= 0) {
+      return c.fail_at(each.at, "a decoder layer `t` after a prediction layer `m`",
+                       "write every `m` after the last `t`");
+    }
+  }
+  if (!output) return c.fail("a layout without the output `L`", kOneL);
+  return true;
 }
 
 // sum := term { '+' term };  term := ( '(' sum ')' | '[' ints ']' ) { '*' n } | n '*' term
@@ -141,16 +195,18 @@ bool list_sum(Cursor& c, std::vector<int>& out, int depth) {
 
 Result<job::LayoutSpec> parse_layout(std::string_view text, std::string_view field) {
   Cursor c{.text = text, .field = std::string(field)};
-  std::string all;
+  Letters all;
   if (letters(c, all, 0) && !c.done()) c.fail("a bracket too many");
-  if (c.bad.empty() && all.find('t') == std::string::npos) {
+  if (c.bad.empty()) in_order(c, all);
+  const auto is_layer = [](const Letter& each) { return each.letter == 't'; };
+  if (c.bad.empty() && std::none_of(all.begin(), all.end(), is_layer)) {
     c.fail("a layout without a layer", "write `t` for each decoder layer, `|` between stages");
   }
   if (!c.bad.empty()) return faults(std::move(c.bad));
   job::LayoutSpec out;
   out.text = std::string(text);
   out.stages.emplace_back();
-  for (const char letter : all) {
+  for (const auto& [letter, at] : all) {
     job::StageLayout& stage = out.stages.back();
     if (letter == '|') out.stages.emplace_back();
     if (letter == 't') ++stage.layers;

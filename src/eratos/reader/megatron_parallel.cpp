@@ -55,6 +55,7 @@ void read_layout(MegatronKeys& keys, job::JobSpec& job) {
     if (!job.layout.stages.empty()) {
       job.layout.stages.front().embedding = true;
       job.layout.stages.back().output = true;
+      job.layout.stages.back().mtp = job.model.mtp_layers;  // with the output, as without a layout
       job.layout.text = layout_text(job.layout.stages);
       keys.note("parallel.layout", "decoder_pipeline_manual_split_list", "layers of each stage");
     }

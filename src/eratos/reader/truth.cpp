@@ -418,6 +418,10 @@ void RunReader::State::fill_layout(const TruthRow& row, Run& run) const {
     if (stages % p.pp == 0 && row.text("vpp").empty()) p.vpp = stages / p.pp;
     if (stages == p.pp * p.vpp) {
       run.spec.layout = *std::move(stated);
+      // Megatron refuses a layout whose prediction layers are not those that it trains.
+      const auto predicts = [](const job::StageLayout& stage) { return stage.mtp > 0; };
+      run.spec.mtp =
+          std::any_of(run.spec.layout.stages.begin(), run.spec.layout.stages.end(), predicts);
       return;
     }
   }

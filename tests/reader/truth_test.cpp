@@ -274,6 +274,13 @@ TEST(TruthLayout, BalancedStagesDifferByOneLayer) {
   EXPECT_EQ(layers_of(9), (std::vector<int>{2, 3, 2, 2}));
   EXPECT_EQ(layers_of(10), (std::vector<int>{2, 3, 3, 2}));
   EXPECT_EQ(layers_of(11), (std::vector<int>{3, 3, 3, 2}));
+  // Prediction modules stand with the output, as without a layout.
+  spec.model.mtp_layers = 1;
+  EXPECT_EQ(balanced(spec).stages[3].mtp, 1);
+  EXPECT_EQ(balanced(spec).stages[2].mtp, 0);
+  EXPECT_EQ(redistributed(spec).stages[3].mtp, 1);
+  spec.mtp = false;
+  EXPECT_EQ(balanced(spec).stages[3].mtp, 0);
 }
 
 TEST(TruthWords, ShardGroups) {

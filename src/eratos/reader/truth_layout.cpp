@@ -8,6 +8,13 @@
 
 namespace eratos::reader {
 
+namespace {
+
+// They stand with the output where no layout says otherwise.
+int predictions(const job::JobSpec& spec) { return spec.mtp ? spec.model.mtp_layers : 0; }
+
+}  // namespace
+
 std::optional<job::LayoutSpec> layout_in(const std::string& notes) {
   constexpr std::string_view kWord = "layout E";
   const std::size_t at = notes.find(kWord);
@@ -39,7 +46,7 @@ job::LayoutSpec redistributed(const job::JobSpec& spec) {
     if (is_short) --short_stages;
     out.stages.push_back({.layers = full - (is_short ? 1 : 0), .embedding = stage == 0});
   }
-  out.stages.push_back({.layers = last, .output = true});
+  out.stages.push_back({.layers = last, .mtp = predictions(spec), .output = true});
   return out;
 }
 
@@ -53,6 +60,7 @@ job::LayoutSpec balanced(const job::JobSpec& spec) {
     const bool first_too = longer == stages - 1;
     const bool more = stage > 0 ? stage <= (first_too ? longer - 1 : longer) : first_too;
     out.stages.push_back({.layers = layers / stages + (more ? 1 : 0),
+                          .mtp = stage == stages - 1 ? predictions(spec) : 0,
                           .embedding = stage == 0,
                           .output = stage == stages - 1});
   }

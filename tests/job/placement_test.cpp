@@ -160,6 +160,31 @@ TEST(Placement, TheSplitIsSaidOnce) {
   EXPECT_EQ(field_of(spec), "parallel.layout");
 }
 
+// Megatron asks for layers that a stage does not have where units do not divide it.
+TEST(Placement, RecomputedUnitsDivideEveryStage) {
+  job::JobSpec spec = pipeline(12, 2);
+  spec.recompute.granularity = job::Granularity::full;
+  for (const int units : {1, 2, 3, 6}) {
+    spec.recompute.layers = units;
+    EXPECT_EQ(layers_of(spec), (Layers{6, 6}));
+  }
+  for (const int units : {4, 7, 12}) {
+    spec.recompute.layers = units;
+    EXPECT_EQ(field_of(spec), "recompute.layers") << units;
+  }
+  spec.layout.stages = {{8, 0, true}, {4, 0, false, true}};
+  spec.recompute.layers = 4;
+  EXPECT_EQ(layers_of(spec), (Layers{8, 4}));
+  spec.recompute.layers = 8;
+  EXPECT_EQ(field_of(spec), "recompute.layers");
+  // `block` stops at the stage's end, and a list names its layers.
+  spec.recompute.method = job::RecomputeMethod::block;
+  EXPECT_EQ(layers_of(spec), (Layers{8, 4}));
+  spec.recompute.method = job::RecomputeMethod::uniform;
+  spec.recompute.layer_ids = {0, 3};
+  EXPECT_EQ(layers_of(spec), (Layers{8, 4}));
+}
+
 TEST(Placement, TooManyVirtualStages) {
   job::JobSpec spec = pipeline(2048, 2, 1024);
   EXPECT_EQ(field_of(spec), "parallel.pp");

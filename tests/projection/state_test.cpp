@@ -11,6 +11,7 @@
 #include "eratos/model/architecture.h"
 #include "eratos/parallel/parallel.h"
 #include "eratos/projection/state.h"
+#include "eratos/projection/warnings.h"
 #include "eratos/reader/catalogue.h"
 
 namespace eratos::projection {
@@ -167,6 +168,27 @@ TEST(StateRules, CommunicatorsOfTheAxesThatAreCut) {
   s.parallel.tp = s.parallel.pp = 1;
   s.parallel.sequence_parallel = false;
   EXPECT_EQ(count(s), 0);
+}
+
+// Units of several layers are projected as units of one, and that is said.
+TEST(Warnings, RecomputedUnits) {
+  job::JobSpec spec = dense_job();
+  spec.recompute.granularity = job::Granularity::full;
+  const auto warned = [&] {
+    const auto checked = std::make_unique<job::CheckedJob>();
+    EXPECT_TRUE(job::check(spec, *checked).empty());
+    Projection out;
+    append_warnings(*checked, calibration::Calibration{}, out);
+    for (const Warning& w : out.warnings) {
+      if (w.code == "recompute-units") return w.message;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(warned(), "");
+  spec.recompute.layers = 4;
+  EXPECT_EQ(warned().rfind("recomputed units of 4 layers", 0), 0u) << warned();
+  spec.recompute.method = job::RecomputeMethod::block;
+  EXPECT_EQ(warned(), "");
 }
 
 }  // namespace

@@ -197,7 +197,8 @@ TEST(JobYaml, LoraAndOffloadAreRead) {
   // Where nothing is said, all four linears of a dense layer.
   EXPECT_EQ(good(decode_job(yaml(std::string(kSmall) + "lora: {rank: 8}\n"))).lora.targets.count(),
             4u);
-  for (const char* bad : {"lora: {alpha: 8}\n", "lora: {rank: 8, modules: [norms]}\n",
+  for (const char* bad : {"lora: {alpha: 8}\n", "lora: {rank: 0}\n", "lora: {rank: -1}\n",
+                          "lora: {rank: 8, modules: [norms]}\n",
                           "recompute: {policy: minimum}\n", "optimizer: {kind: adamm}\n"}) {
     EXPECT_FALSE(decode_job(yaml(std::string(kSmall) + bad)).has_value()) << bad;
   }
@@ -300,6 +301,21 @@ TEST(Set, ClusterFlagAndNodes) {
   EXPECT_EQ(read.job.cluster.gpus(), 16);
   EXPECT_NE(faults_of(apply_cluster(read, "mi35x-8x8", 0)).find("--cluster mi35x-8x8: error:"),
             std::string::npos);
+}
+
+TEST(DecodeJob, APolicyRecomputesInFull) {
+  const std::string head = std::string(kSmall) + "recompute: {policy: minimal";
+  EXPECT_EQ(good(decode_job(yaml(head + "}\n"))).recompute.granularity, job::Granularity::full);
+  EXPECT_EQ(good(decode_job(yaml(head + ", granularity: full}\n"))).recompute.policy, "minimal");
+  for (const char* granularity : {"none", "selective"}) {
+    const std::string bad =
+        faults_of(decode_job(yaml(head + ", granularity: " + granularity + "}\n")));
+    EXPECT_NE(bad.find(std::string("`recompute.granularity: ") + granularity +
+                       "` beside the policy `minimal`"),
+              std::string::npos)
+        << bad;
+    EXPECT_NE(bad.find("recompute.policy: null"), std::string::npos) << bad;
+  }
 }
 
 TEST(Layout, WorkedExample) {

@@ -195,6 +195,27 @@ void place_by_cost(const JobSpec& spec, CheckedJob& out) {
   }
 }
 
+// Uniform recomputation checkpoints units of n consecutive layers of a virtual stage; Megatron asks
+// for layer n*k + n - 1 of the last unit, and fails where the stage does not have it. Prediction
+// modules are units of their own.
+// Source: Megatron-LM core/transformer/transformer_block.py (_checkpointed_forward).
+void check_units(const JobSpec& spec, const CheckedJob& out, Diagnostics& faults) {
+  const RecomputeSpec& r = spec.recompute;
+  if (r.granularity != Granularity::full || r.method != RecomputeMethod::uniform || r.layers < 1 ||
+      !r.layer_ids.empty()) {
+    return;
+  }
+  for (std::size_t i = 0; i < out.stages.size(); ++i) {
+    const int layers = out.stages[i].layers;
+    if (layers % r.layers == 0) continue;
+    reject(faults, "recompute.layers",
+           "units of " + number(r.layers) + " layers do not divide the " + number(layers) +
+               " layers of virtual stage " + number(static_cast<double>(i)),
+           "choose a divisor of every stage's layers, or recompute.method: block");
+    return;
+  }
+}
+
 }  // namespace
 
 void place_layers(const JobSpec& spec, CheckedJob& out, Diagnostics& faults) {
@@ -209,7 +230,9 @@ void place_layers(const JobSpec& spec, CheckedJob& out, Diagnostics& faults) {
   if (!faults.empty()) return;
   if (!spec.layout.stages.empty()) {
     place_explicit(spec, out, faults);
-    if (faults.empty()) number_layers(out);
+    if (!faults.empty()) return;
+    number_layers(out);
+    check_units(spec, out, faults);
     return;
   }
   if (spec.layout.first_stage_layers > 0 || spec.layout.last_stage_layers > 0) {
@@ -224,6 +247,7 @@ void place_layers(const JobSpec& spec, CheckedJob& out, Diagnostics& faults) {
   out.stages.back().output = true;
   if (spec.mtp) out.stages.back().mtp = spec.model.mtp_layers;
   number_layers(out);
+  check_units(spec, out, faults);
 }
 
 }  // namespace eratos::job

@@ -8,7 +8,7 @@
 
 namespace eratos::job {
 
-// Fills out.stages or appends what is wrong. Source of the even rule and the uneven first and last
+// Fills out.stages or appends what is wrong, recomputed units that do not divide a stage included. Source of the even rule and the uneven first and last
 // stages: Megatron-LM core/transformer/transformer_block.py (get_num_layers_to_build); of
 // what an explicit layout must place, core/transformer/pipeline_parallel_layer_layout.py
 // (validate_layer_layout); of the cost rule: nanotron models/base.py (build_model, v0.4).

@@ -51,6 +51,14 @@ void approximations(const job::CheckedJob& job, std::vector<Warning>& out) {
   if (spec.graph_share > 0 && spec.graph_share < 1) {
     out.push_back({"graphs-partial", "launches inside graphs are taken as a fixed share of all"});
   }
+  const job::RecomputeSpec& r = spec.recompute;
+  if (r.granularity == job::Granularity::full && r.method == job::RecomputeMethod::uniform &&
+      r.layer_ids.empty() && r.layers > 1) {
+    out.push_back({"recompute-units",
+                   "recomputed units of " + std::to_string(r.layers) +
+                       " layers are projected as units of one layer: the real run keeps fewer inputs, "
+                       "and holds a whole unit's activations in backward"});
+  }
   if (spec.offload.optimizer > 0) {
     out.push_back({"host-update-assumed",
                    "the host's update rate is that of one published machine, not of yours"});

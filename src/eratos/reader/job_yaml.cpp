@@ -12,6 +12,7 @@
 #include "eratos/reader/job_names.h"
 #include "eratos/reader/layout.h"
 #include "eratos/reader/recompute_policy.h"
+#include "eratos/reader/schedule_words.h"
 
 namespace eratos::reader {
 
@@ -185,7 +186,8 @@ void read_modules(Fields& fields, const char* key, job::ModuleSet& modules) {
 
 void read_recompute(Fields& top, job::RecomputeSpec& spec) {
   Fields recompute = top.child("recompute");
-  recompute.read_name("granularity", spec.granularity, kGranularities);
+  const bool granularity = recompute.read_name("granularity", spec.granularity, kGranularities);
+  const job::Granularity said = spec.granularity;
   recompute.read_name("method", spec.method, kMethods);
   recompute.read("layers", spec.layers);
   read_modules(recompute, "modules", spec.modules);
@@ -193,6 +195,11 @@ void read_recompute(Fields& top, job::RecomputeSpec& spec) {
   if (recompute.read("policy", spec.policy) && !set_policy(spec.policy, spec)) {
     recompute.fail("policy", "unknown recompute policy `" + spec.policy + "`",
                    "use a name of data/recompute_policies.csv: op-level, minimal, ...");
+  } else if (!spec.policy.empty() && granularity && said != job::Granularity::full) {
+    recompute.fail("granularity",
+                   "`recompute.granularity: " + std::string(job::name_of(said)) +
+                       "` beside the policy `" + spec.policy + "`, which recomputes in full",
+                   "set recompute.granularity: full, or recompute.policy: null");
   }
   recompute.finish();
 }
@@ -225,8 +232,15 @@ void read_overlap_and_schedule(Fields& top, JobSpec& job) {
   overlap.read("p2p", job.overlap.p2p);
   overlap.finish();
   Fields schedule = top.child("schedule");
-  schedule.read("algorithm", job.schedule.algorithm);
+  schedule.read("activation_limit", job.schedule.activation_limit);
+  if (std::string word; schedule.read("algorithm", word)) {
+    const int limit = job.schedule.activation_limit;
+    if (!set_schedule(word, job)) job.schedule.algorithm = word;  // job::check() says what is known
+    if (limit > 0) job.schedule.activation_limit = limit;
+  }
   schedule.read("group_size", job.schedule.group_size);
+  schedule.read_name("output_layer", job.schedule.output_layer, kOutputLayerNames);
+  schedule.read("post_validation", job.schedule.post_validation);
   schedule.finish();
 }
 
@@ -279,7 +293,10 @@ void read_kernels(Fields& top, JobSpec& job) {
 
   Fields lora = top.child("lora");
   if (lora.exists()) {
-    lora.require("rank", job.lora.rank);
+    if (lora.require("rank", job.lora.rank) && job.lora.rank < 1) {
+      lora.fail("rank", "`lora.rank: " + std::to_string(job.lora.rank) + "` is no adapter",
+                "give 1 or more, or lora: null for full training");
+    }
     lora.read("alpha", job.lora.alpha);
     lora.read("dropout", job.lora.dropout);
     job.lora.targets = default_lora_targets();

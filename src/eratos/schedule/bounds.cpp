@@ -52,10 +52,12 @@ Picoseconds output_turn(const Shape& s, const Costs& costs, int last_rank) {
   if (s.output == OutputLayer::one_barrier) return first;
   return first + o.output_gradient + costs.output_links.second_barrier;
 }
-Picoseconds output_work(const Shape& s, const Costs& costs, int rank) {
+Picoseconds output_work(const Shape& s, const Costs& costs, int rank, bool gradients_only) {
   if (s.output == OutputLayer::last_stage) return 0;
   const OutputCost& o = costs.outputs[static_cast<std::size_t>(rank)];
-  Picoseconds work = o.output + o.output_gradient;
+  Picoseconds work = o.output;
+  // With one barrier no gradient waits for T.
+  if (s.output != OutputLayer::one_barrier || !gradients_only) work += o.output_gradient;
   // All stand until the last collective is over.
   if (s.output == OutputLayer::interlaced) {
     work += costs.output_links.barrier + costs.output_links.second_barrier;
@@ -69,7 +71,7 @@ Picoseconds output_work(const Shape& s, const Costs& costs, int rank) {
 Picoseconds work_of(const Schedule& schedule, const Shape& s, const Costs& costs, int rank,
                     bool gradients_only) {
   const Picoseconds m = micro_batches_of(s, schedule.placement);
-  Picoseconds work = output_work(s, costs, rank);
+  Picoseconds work = output_work(s, costs, rank, gradients_only);
   for (int chunk = 0; chunk < s.chunks; ++chunk) {
     const ChunkCost& c = chunk_at(costs, slot_of(s, rank, chunk));
     work += c.forward - hideable(schedule, c) +
@@ -121,7 +123,7 @@ Ends ends_above(const Schedule& schedule, const Shape& s, const Costs& costs, in
 // drain, at whose end stage 0 owes the last W.
 Picoseconds rank_lower(const Schedule& schedule, const Shape& s, const Costs& costs, int rank,
                        const Ends& e) {
-  if (!schedule.splits_backward) {
+  if (!schedule.splits_backward && s.output != OutputLayer::one_barrier) {
     return e.fill + work_of(schedule, s, costs, rank, false) + e.drain;
   }
   return std::max(e.fill + work_of(schedule, s, costs, rank, false),

@@ -2,12 +2,13 @@
 // With m < p - 1 - r the warm-up is all m forwards.
 // Source: Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training", arXiv:2006.09503;
 // Megatron-LM, megatron/core/pipeline_parallel/schedules.py,
-// forward_backward_pipelining_without_interleaving.
+// forward_backward_pipelining_without_interleaving. With a cut output layer: vocabulary.h.
 #include <algorithm>
 #include <string>
 
 #include "eratos/schedule/registry.h"
 #include "eratos/schedule/simulate.h"
+#include "eratos/schedule/vocabulary.h"
 
 namespace eratos::schedule {
 namespace {
@@ -21,6 +22,10 @@ std::optional<Diagnostic> refuse(const Shape& s) {
 }
 
 void generate(const Shape& s, Order& order) {
+  if (s.output != OutputLayer::last_stage) {
+    cut_one_f_one_b(s, {}, order);
+    return;
+  }
   begin_order(s, Placement::looped, order);
   const int m = s.micro_batches;
   for (int rank = 0; rank < s.pp; ++rank) {
@@ -35,8 +40,28 @@ void generate(const Shape& s, Order& order) {
   }
 }
 
-std::int64_t in_flight(const Shape& s, int rank) { return std::min(s.micro_batches, s.pp - rank); }
-int micro_batches_for_peak(const Shape& s) { return std::min(s.micro_batches, s.pp); }
+void generate_cut(const Shape& s, const Costs& costs, Order& order) {
+  cut_one_f_one_b(s, pace_of(costs), order);
+}
+
+std::int64_t in_flight(const Shape& s, int rank) {
+  if (s.output != OutputLayer::last_stage) return cut_one_f_one_b_in_flight(s, rank);
+  return std::min(s.micro_batches, s.pp - rank);
+}
+
+// Of a block that is repeated: enough for one turn of the longest-lived rank 0 with every pass in
+// it.
+int micro_batches_for_peak(const Shape& s) {
+  int turns = s.pp;
+  if (s.output == OutputLayer::interlaced) {
+    turns += 1 + (s.pp - 1) / 2;
+  } else if (s.output != OutputLayer::last_stage) {
+    turns += 2;  // B's of Vocab-1, or the T of Vocab-2 when forwards are long
+  }
+  return std::min(s.micro_batches, turns);
+}
+
+int period(const Shape&) { return 1; }
 
 // A loop over ranks first..last: forward i runs down from `first` to `last`, where the order lets
 // backward i - (p - 1 - last) follow; that runs back up to `first`, where the order lets forward
@@ -56,6 +81,8 @@ Picoseconds loop(const Shape& s, const Costs& costs, int first, int last, Picose
 }
 
 Picoseconds lower(const Shape& s, const Costs& costs) {
+  // Backwards follow later forwards when the output layer is cut.
+  if (s.output != OutputLayer::last_stage) return 0;
   Picoseconds best = 0;
   Picoseconds fill = 0;
   Picoseconds drain = 0;
@@ -86,8 +113,11 @@ constinit const Schedule schedules::one_f_one_b{
     .name = "1f1b",
     .what = "one forward, one backward in turn after a warm-up",
     .placement = Placement::looped,
+    .cuts_output = true,
     .refusal = refuse,
     .generate = generate,
+    .generate_cut = generate_cut,
+    .period = period,
     .in_flight = in_flight,
     .micro_batches_for_peak = micro_batches_for_peak,
     .lower = lower,

@@ -43,7 +43,8 @@ std::optional<Diagnostic> refusal(const Schedule& schedule, const Shape& shape) 
   }
   // An order of more would not fit in memory: 8 bytes an action, and as many for its end.
   constexpr double kMostActions = 1e9;
-  const double each = schedule.splits_backward ? 3.0 : 2.0;
+  const double each = (schedule.splits_backward ? 3.0 : 2.0) +
+                      (shape.output != OutputLayer::last_stage ? 2.0 : 0.0);
   if (each * shape.pp * shape.chunks * m > kMostActions) {
     return Diagnostic{.message = "pp " + std::to_string(shape.pp) + " x vpp " +
                                  std::to_string(shape.chunks) + " x " + std::to_string(m) +
@@ -64,7 +65,9 @@ std::optional<Diagnostic> refusal(const Schedule& schedule, const Shape& shape) 
 Result<void> make_order(const Schedule& schedule, const Shape& shape, const Costs& costs,
                         Order& order) {
   if (auto why = refusal(schedule, shape)) return fault(std::move(*why));
-  if (schedule.generate != nullptr) {
+  if (shape.output != OutputLayer::last_stage && schedule.generate_cut != nullptr) {
+    schedule.generate_cut(shape, costs, order);
+  } else if (schedule.generate != nullptr) {
     schedule.generate(shape, order);
   } else {
     schedule.generate_for(shape, costs, order);

@@ -41,6 +41,10 @@ struct Schedule {
   // In its place, for a schedule that looks at times and bytes. Deterministic.
   void (*generate_for)(const Shape&, const Costs&, Order& order) = nullptr;
 
+  // With a cut output layer, `generate` takes a backward for twice a forward; this looks at the times
+  // to place S and T instead. Same peaks. Null: `generate` does. Deterministic.
+  void (*generate_cut)(const Shape&, const Costs&, Order& order) = nullptr;
+
   // Micro-batches of one turn of the steady part: the order of m + period is that of m with one turn
   // put into the steady part of every rank, for every m from some m' on. Null: no such promise, and
   // simulate_fast() walks every action.

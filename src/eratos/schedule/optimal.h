@@ -57,6 +57,13 @@ inline constexpr double kOptimalTolerance = 1e-6;
 // True: give up now. Called often; the core has no clock of its own.
 using Stop = std::function<bool()>;
 
+// How long our own search may go on. Without a `stop` that says true the answer is deterministic.
+struct Effort {
+  std::int64_t branch_nodes = 100'000;  // partial orders that branch and bound looks at; 0: none
+  std::int64_t moves = 100'000;         // whole orders tried after that
+  Stop stop = {};
+};
+
 // What a solver comes back with. Neither part is trusted blindly: an order that is incomplete, does
 // not fit or is slower than `best` is dropped; `lower` must hold for every order.
 struct Proposal {
@@ -71,8 +78,8 @@ class Solver {
   virtual ~Solver() = default;
   virtual std::string_view name() const = 0;
   // `best` is complete and fits: a warm start, and nothing slower needs to be looked for.
-  virtual Result<Proposal> solve(const OptimalProblem& problem, const Solution& best,
-                                 const Stop& stop) = 0;
+  // It minds the time by itself.
+  virtual Result<Proposal> solve(const OptimalProblem& problem, const Solution& best) = 0;
 };
 
 // Yes-or-no choices of the problem as a mathematical program: pairs of actions of one rank whose
@@ -90,12 +97,10 @@ inline constexpr std::int64_t kMostOrderChoices = 20'000;
 // Source: J. Carlier, "The one-machine sequencing problem", EJOR 11 (1982), for the last.
 Picoseconds optimal_lower(const OptimalProblem& problem);
 
-// `search_nodes`: how many partial orders and moves our own search may look at; 0 leaves all to the
-// solver. `solver` may be null.
+// `solver` may be null.
 // Errors: a shape that no order has, a cut output layer, a bidirectional placement, more than
 // kMostOrderChoices, limits below what one micro-batch holds (with rank and bytes), and whatever the
 // solver says.
-Result<Solution> find_optimal(const OptimalProblem& problem, Solver* solver,
-                              std::int64_t search_nodes, const Stop& stop);
+Result<Solution> find_optimal(const OptimalProblem& problem, Solver* solver, const Effort& effort);
 
 }  // namespace eratos::schedule

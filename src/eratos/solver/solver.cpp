@@ -1,0 +1,60 @@
+#include "eratos/solver/solver.h"
+
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "eratos/solver/cbc.h"
+
+namespace eratos::solver {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Of the time limit, what our own search may take before CBC begins.
+constexpr double kOwnShare = 0.25;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+std::string_view solver_name() { return cbc_name(); }
+
+std::string_view solver_note() {
+  if (!cbc_name().empty()) return "";
+#ifdef ERATOS_CBC_FILE
+  return "CBC's library (" ERATOS_CBC_FILE
+         ") is not on this machine: eratos searched alone and proves fewer orders optimal; install "
+         "CBC (Debian: coinor-libcbc3)";
+#else
+  return "eratos was built without CBC: it searched alone and proves fewer orders optimal; install "
+         "CBC (Debian: coinor-libcbc-dev) and build again";
+#endif
+}
+
+Result<schedule::Solution> optimal_order(const schedule::OptimalProblem& problem,
+                                         const Options& options) {
+  const double limit = options.time_limit.value;
+  if (!(limit > 0)) {
+    return fault({.message = "the time limit of an optimal schedule is " + std::to_string(limit) +
+                             " seconds",
+                  .cure = "give more than 0",
+                  .field = "schedule.time_limit"});
+  }
+  const Clock::time_point begin = Clock::now();
+  const std::unique_ptr<schedule::Solver> cbc =
+      make_cbc([=] { return limit - seconds_since(begin); });
+  const double own = cbc == nullptr ? limit : limit * kOwnShare;
+  schedule::Effort effort;
+  effort.stop = [=] { return seconds_since(begin) >= own; };
+  // Alone, it goes on until the time is up.
+  if (cbc == nullptr) effort.moves = std::numeric_limits<std::int64_t>::max();
+  Result<schedule::Solution> solution = schedule::find_optimal(problem, cbc.get(), effort);
+  if (solution) solution->seconds = Seconds{seconds_since(begin)};
+  return solution;
+}
+
+}  // namespace eratos::solver

@@ -200,8 +200,12 @@ Picoseconds upper_for(const Schedule& schedule, const Shape& s, const Costs& cos
   }
   all *= micro_batches_of(s, schedule.placement);
   if (schedule.upper_equal == nullptr || cut) return all;
-  // Blocking gaps are as long as the longer of a send and a receive, of either direction.
-  if (costs.sends == Sends::blocking) down = up = std::max(down, up);
+  // Blocking gaps are as long as the longer of a send and a receive, of either direction, and a split
+  // backward has two of them, one after B and one after W.
+  if (costs.sends == Sends::blocking) {
+    down = std::max(down, up);
+    up = schedule.splits_backward ? 2 * down : down;
+  }
   return std::min(all, schedule.upper_equal(s, forward + down, backward + up));
 }
 

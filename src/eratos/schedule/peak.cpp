@@ -129,7 +129,7 @@ std::vector<Level> memory_curve(const Order& order, int rank, const Costs& costs
 
 Result<void> find_peaks(const Schedule& schedule, const Shape& shape, const Costs& costs,
                         Order& order, Peaks& peaks) {
-  if (auto why = refusal(schedule, shape)) return fault(std::move(*why));
+  if (auto why = refusal(schedule, shape, costs)) return fault(std::move(*why));
   const std::span<const ChunkCost> chunks = costs.chunks;
   if (schedule.peak != nullptr && shape.output == OutputLayer::last_stage) {
     const auto v = static_cast<std::size_t>(shape.chunks);

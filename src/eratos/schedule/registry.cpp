@@ -62,9 +62,16 @@ std::optional<Diagnostic> refusal(const Schedule& schedule, const Shape& shape) 
   return schedule.refusal(shape);
 }
 
+std::optional<Diagnostic> refusal(const Schedule& schedule, const Shape& shape,
+                                  const Costs& costs) {
+  auto why = refusal(schedule, shape);
+  if (!why && schedule.refusal_for != nullptr) why = schedule.refusal_for(shape, costs);
+  return why;
+}
+
 Result<void> make_order(const Schedule& schedule, const Shape& shape, const Costs& costs,
                         Order& order) {
-  if (auto why = refusal(schedule, shape)) return fault(std::move(*why));
+  if (auto why = refusal(schedule, shape, costs)) return fault(std::move(*why));
   if (shape.output != OutputLayer::last_stage && schedule.generate_cut != nullptr) {
     schedule.generate_cut(shape, costs, order);
   } else if (schedule.generate != nullptr) {

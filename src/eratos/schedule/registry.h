@@ -35,6 +35,10 @@ struct Schedule {
   // Why this shape cannot run, or nothing. Degrees below 1 are refused before this is called.
   std::optional<Diagnostic> (*refusal)(const Shape&) = nullptr;
 
+  // Why these costs cannot be met (a limit that holds no micro-batch, say), or nothing. Asked after
+  // `refusal`, before generate_for.
+  std::optional<Diagnostic> (*refusal_for)(const Shape&, const Costs&) = nullptr;
+
   // Requires a shape that is not refused. Allocates only to grow `order`.
   void (*generate)(const Shape&, Order& order) = nullptr;
 
@@ -77,7 +81,11 @@ struct Schedule {
   X(none)                   \
   X(gpipe)                  \
   X(one_f_one_b)            \
-  X(interleaved_one_f_one_b)
+  X(interleaved_one_f_one_b) \
+  X(looped_bfs)             \
+  X(zb_h1)                  \
+  X(zb_h2)                  \
+  X(zb_auto)
 
 namespace schedules {
 #define ERATOS_DECLARE_SCHEDULE(id) extern const Schedule id;
@@ -96,6 +104,7 @@ const Schedule* find(std::string_view name);
 
 // Why `schedule` cannot run `shape`, or nothing; degrees below 1 included.
 std::optional<Diagnostic> refusal(const Schedule& schedule, const Shape& shape);
+std::optional<Diagnostic> refusal(const Schedule& schedule, const Shape& shape, const Costs& costs);
 
 // Errors: unknown name (with the nearest one), refused shape. Without costs a schedule that looks at
 // them sees F = B = W = 1, BW = 2, one byte held, free sends.

@@ -295,5 +295,63 @@ TEST(CutOutput, OneMoreMicroBatchIsOneMoreTurn) {
   }
 }
 
+// cut_output() on schedules that know nothing of it: backwards two turns or one later, so as many
+// micro-batches more; a turn as long as before, and S and T.
+TEST(CutOutput, AnyScheduleOfOneMicroBatchATurn) {
+  for (const Schedule* schedule : {&schedules::one_f_one_b, &schedules::zb_h1}) {
+    for (const OutputLayer output : {OutputLayer::two_barriers, OutputLayer::one_barrier}) {
+      for (const int p : {2, 3, 8, 16}) {
+        Picoseconds makespan[2];
+        for (int i = 0; i < 2; ++i) {
+          Shape s = cut(p, 6 * p + i, output);
+          OwnedCosts c = with_output(s, 100, 200, 9, 11);
+          Order order;
+          cut_output(schedule->generate, s, c, order);
+          ASSERT_TRUE(is_complete(order));
+          Workspace w;
+          Timing timing;
+          ASSERT_TRUE(simulate(order, c, w, timing).has_value());
+          makespan[i] = timing.makespan;
+          s.output = OutputLayer::last_stage;
+          for (int r = 0; r < p; ++r) {
+            EXPECT_EQ(timing.peaks.ranks[static_cast<std::size_t>(r)].held,
+                      *in_flight(*schedule, s, r) + turns_added(output))
+                << schedule->name << " " << testing::text(s) << " rank " << r;
+          }
+        }
+        EXPECT_EQ(makespan[1] - makespan[0], 320) << schedule->name << " " << p;
+      }
+    }
+  }
+}
+
+// Whatever the times, zero included, the order completes.
+TEST(CutOutput, AnyScheduleAnyTimes) {
+  Rng rng(33);
+  Workspace w;
+  Timing timing;
+  Order order;
+  for (const Schedule* schedule : {&schedules::one_f_one_b, &schedules::zb_h1, &schedules::zb_h2}) {
+    for (const OutputLayer output : {OutputLayer::two_barriers, OutputLayer::one_barrier}) {
+      for (int p = 1; p <= 5; ++p) {
+        for (int m = 1; m <= 3 * p + 1; ++m) {
+          Shape plain = cut(p, m, OutputLayer::last_stage);
+          if (refusal(*schedule, plain)) continue;
+          const Shape s = cut(p, m, output);
+          for (int seed = 0; seed < 4; ++seed) {
+            OwnedCosts c =
+                testing::random_costs(s, rng, seed % 2 == 0 ? Sends::overlapped : Sends::blocking);
+            if (seed == 3) c.chunks.assign(c.chunks.size(), ChunkCost{});
+            cut_output(schedule->generate, s, c, order);
+            ASSERT_TRUE(is_complete(order)) << schedule->name << " " << testing::text(s);
+            ASSERT_TRUE(simulate(order, c, w, timing).has_value())
+                << schedule->name << " " << testing::text(s);
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace eratos::schedule

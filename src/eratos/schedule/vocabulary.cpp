@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <vector>
 
 #include "eratos/base/check.h"
 #include "eratos/schedule/simulate.h"
@@ -109,6 +110,116 @@ int cut_one_f_one_b_in_flight(const Shape& s, int rank) {
   const int most = s.output == OutputLayer::interlaced ? 3 * (s.pp - rank) / 2
                                                        : s.pp - rank + turns_added(s.output);
   return std::min(s.micro_batches, most);
+}
+
+namespace {
+
+// Of an order of `late` micro-batches more, each backward is called one of `late` earlier, and what
+// is then not there is struck: what remains waits for nothing that went.
+void delay_backwards(const Order& plain, const Shape& s, int late, Order& order) {
+  begin_order(s, plain.placement, order);
+  for (int rank = 0; rank < s.pp; ++rank) {
+    for (Action a : plain.of(rank)) {
+      if (a.kind != Kind::forward) a.micro_batch -= late;
+      if (a.micro_batch >= 0 && a.micro_batch < s.micro_batches) order.actions.push_back(a);
+    }
+    end_rank(order);
+  }
+}
+
+// When, on the drawing board, S and T of each micro-batch may be due.
+struct Due {
+  std::vector<Picoseconds> output;
+  std::vector<Picoseconds> gradient;
+};
+
+Due due(const Order& order, const std::vector<Interval>& timeline, bool two) {
+  const auto m = static_cast<std::size_t>(order.shape.micro_batches);
+  const int last =
+      slot_at(order.shape, order.placement, stage_count(order.shape, order.placement) - 1);
+  const int rank = last / order.shape.chunks;
+  Due d{std::vector<Picoseconds>(m), std::vector<Picoseconds>(m)};  // first: F's end and B's start
+  auto at = static_cast<std::size_t>(order.first[static_cast<std::size_t>(rank)]);
+  for (const Action& a : order.of(rank)) {
+    const Interval x = timeline[at++];
+    if (a.chunk != last % order.shape.chunks) continue;
+    const auto i = static_cast<std::size_t>(a.micro_batch);
+    if (a.kind == Kind::forward) d.output[i] = x.end;
+    if (a.kind == Kind::backward || a.kind == Kind::input_gradient) d.gradient[i] = x.start;
+  }
+  for (std::size_t i = 0; i < m; ++i) {
+    const Picoseconds gap = d.gradient[i] - d.output[i];
+    d.output[i] += two ? gap / 4 : gap / 2;
+    if (two) d.gradient[i] -= gap / 4;
+  }
+  return d;
+}
+
+}  // namespace
+
+void cut_output(void (*generate)(const Shape&, Order&), const Shape& s, const Costs& costs,
+                Order& order) {
+  const int late = turns_added(s.output);
+  ERATOS_CHECK(late > 0);
+  Shape whole = s;
+  whole.output = OutputLayer::last_stage;
+  Shape longer = whole;
+  longer.micro_batches += late;
+  Order plain;
+  generate(longer, plain);
+  Order delayed;
+  delay_backwards(plain, whole, late, delayed);
+
+  // Every pass takes some time on the drawing board, enough for S and T to be due at different
+  // times.
+  constexpr Picoseconds kLeast = 4;
+  std::vector<ChunkCost> chunks(costs.chunks.begin(), costs.chunks.end());
+  for (ChunkCost& c : chunks) {
+    for (Picoseconds* time : {&c.forward, &c.backward, &c.input_gradient, &c.weight_gradient}) {
+      *time = std::max(*time, kLeast);
+    }
+  }
+  Workspace workspace;
+  Timing timing;
+  std::vector<Interval> timeline;
+  const auto done =
+      simulate(delayed, Costs{.chunks = chunks, .links = costs.links, .sends = costs.sends},
+               workspace, timing, &timeline);
+  ERATOS_CHECK(done.has_value());
+  const Due d = due(delayed, timeline, s.output == OutputLayer::two_barriers);
+
+  begin_order(s, delayed.placement, order);
+  for (int rank = 0; rank < s.pp; ++rank) {
+    std::int32_t outputs = 0;
+    std::int32_t gradients = 0;
+    const auto put_until = [&](Picoseconds now) {
+      const auto is_due = [&](const std::vector<Picoseconds>& when, std::int32_t i) {
+        return i < s.micro_batches && when[static_cast<std::size_t>(i)] <= now;
+      };
+      while (is_due(d.output, outputs) || is_due(d.gradient, gradients)) {
+        // T of one micro-batch before S of the next, as long as S of its own is there.
+        if (gradients < outputs && is_due(d.gradient, gradients)) {
+          order.actions.push_back({gradients++, 0, Kind::output_gradient});
+        } else {
+          order.actions.push_back({outputs++, 0, Kind::output});
+        }
+      }
+    };
+    auto at = static_cast<std::size_t>(delayed.first[static_cast<std::size_t>(rank)]);
+    for (const Action& a : delayed.of(rank)) {
+      put_until(timeline[at++].start);
+      order.actions.push_back(a);
+    }
+    put_until(timing.makespan);
+    end_rank(order);
+  }
+}
+
+void cut_output(void (*generate)(const Shape&, Order&), const Shape& s, Order& order) {
+  const std::vector<ChunkCost> chunks(
+      static_cast<std::size_t>(slot_count(s)),
+      ChunkCost{.forward = 12, .backward = 24, .input_gradient = 12, .weight_gradient = 12});
+  cut_output(generate, s, Costs{.chunks = chunks, .links = {}}, order);
 }
 
 }  // namespace eratos::schedule

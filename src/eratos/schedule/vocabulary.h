@@ -74,6 +74,16 @@ struct Costs;  // simulate.h
 // Source: section 6.1 of the paper profiles the ratio for the same reason.
 Pace pace_of(const Costs& costs);
 
+// Any schedule without pairs whose turn is one micro-batch and whose order is `generate`'s, with
+// one or two barriers. Its backwards are those of turns_added() micro-batches later, renamed; S and
+// T stand where they cut the time from the last stage's F to its B, with these costs, into 1 : 2 :
+// 1 (one barrier: S halfway, T with B). Two orders, their times and what simulate() needs are
+// allocated. Peak: turns_added() micro-batches of all chunks more.
+void cut_output(void (*generate)(const Shape&, Order&), const Shape& shape, const Costs& costs,
+                Order& order);
+// With F = B = W and BW = 2, free sends.
+void cut_output(void (*generate)(const Shape&, Order&), const Shape& shape, Order& order);
+
 // 1F1B with a cut output layer. Requires an output that is not last_stage.
 void cut_one_f_one_b(const Shape& shape, const Pace& pace, Order& order);
 

@@ -217,6 +217,10 @@ Bounds bounds(const Schedule& schedule, const Shape& shape, const Costs& costs) 
   b.lower = lower_for_any(schedule, shape, costs);
   if (schedule.lower != nullptr) b.lower = std::max(b.lower, schedule.lower(shape, costs));
   b.upper = upper_for(schedule, shape, costs);
+  if (schedule.never_slower_than != nullptr) {
+    const Schedule* const other = schedule.never_slower_than(shape, costs);
+    if (other != nullptr) b.upper = std::min(b.upper, upper_for(*other, shape, costs));
+  }
   return b;
 }
 

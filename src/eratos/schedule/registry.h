@@ -74,6 +74,10 @@ struct Schedule {
   // Makespan, at most, if every forward took `forward`, every backward `backward`, and transfers
   // nothing. Null: bounds.h adds up all the work.
   Picoseconds (*upper_equal)(const Shape&, Picoseconds forward, Picoseconds backward) = nullptr;
+
+  // A schedule whose makespan this one never exceeds with these costs, or null: its upper bound holds
+  // here too.
+  const Schedule* (*never_slower_than)(const Shape&, const Costs&) = nullptr;
 };
 
 // One line a schedule, in the order `eratos list schedules` prints them.

@@ -360,6 +360,17 @@ Picoseconds lower(const Shape& s, const Costs& costs) {
   return best + costs.chunks[0].weight_gradient;
 }
 
+// zb-h1 is among the candidates. What its ranks hold at once: see micro_batches_for_peak there.
+const Schedule* never_slower_than(const Shape& s, const Costs& costs) {
+  for (int r = 0; r < s.pp; ++r) {
+    const ChunkCost& c = costs.chunks[static_cast<std::size_t>(r)];
+    const std::int64_t most =
+        std::max((s.pp - r) * c.held + r * c.kept, (s.pp - r - 1) * c.held + (r + 1) * c.kept);
+    if (std::min(most, s.micro_batches * needs(c)) > limit_of(s, costs, r)) return nullptr;
+  }
+  return &schedules::zb_h1;
+}
+
 }  // namespace
 
 constinit const Schedule schedules::zb_auto{
@@ -371,6 +382,7 @@ constinit const Schedule schedules::zb_auto{
     .refusal_for = refuse_limits,
     .generate_for = generate_for,
     .lower = lower,
+    .never_slower_than = never_slower_than,
 };
 
 }  // namespace eratos::schedule

@@ -4,20 +4,9 @@
 #include <string>
 
 #include "eratos/base/check.h"
+#include "eratos/schedule/event_loop.h"
 
 namespace eratos::schedule {
-
-// All that the loop asks of one (rank, kind, chunk).
-struct Workspace::Lane {
-  Picoseconds duration = 0;
-  Picoseconds receive = 0;     // after the input's end, until it is here
-  Picoseconds send = 0;        // how long a blocking send keeps the rank
-  Picoseconds hideable = 0;    // of duration, beside a pass of the other direction
-  std::int64_t own = 0;        // ends[own + micro_batch]
-  std::int64_t input = 0;      // ends[input + micro_batch] of the action that makes the input
-  std::int32_t consumer = -1;  // rank whose action takes the output; -1: none, or this one
-  std::int8_t barrier = -1;    // the barrier this action is one of p parts of
-};
 
 Workspace::Workspace() = default;
 Workspace::~Workspace() = default;
@@ -30,40 +19,56 @@ using Lane = Workspace::Lane;
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-constexpr std::int32_t kEveryRank = -2;
-
-std::int64_t lane_of(const Shape& s, int slot, Kind kind) {
-  return (std::int64_t{slot / s.chunks} * kKinds + static_cast<int>(kind)) * s.chunks +
-         slot % s.chunks;
+std::size_t lane_at(const Shape& s, int slot, Kind kind) {
+  const Action a{0, static_cast<std::int16_t>(slot % s.chunks), kind};
+  return at(lanes_of(s, slot / s.chunks) + lane_of(a));
 }
 
-// `ends` has a row of micro-batches for: nothing to wait for (always 0), F of each slot, B or BW of
-// each slot, whatever nobody waits for, and the two barriers.
-struct Rows {
-  std::int64_t m;
-  std::int64_t slots;
-  std::int64_t forward(int slot) const { return (1 + slot) * m; }
-  std::int64_t gradient(int slot) const { return (1 + slots + slot) * m; }
-  std::int64_t unread() const { return (1 + 2 * slots) * m; }
-  std::int64_t barrier(int which) const { return (2 + 2 * slots + which) * m; }
-  std::int64_t size() const { return (4 + 2 * slots) * m; }
-};
-
-Rows rows_of(const Order& order) {
-  return {micro_batches_of(order.shape, order.placement), slot_count(order.shape)};
+void fill_output_lanes(const Order& order, const Costs& costs, std::vector<Lane>& lanes) {
+  const Shape& s = order.shape;
+  const Rows rows = rows_of(order);
+  const int last = slot_at(s, order.placement, stage_count(s, order.placement) - 1);
+  const bool two = s.output != OutputLayer::one_barrier;
+  lanes[lane_at(s, last, Kind::forward)].to_all = true;
+  for (const Kind kind : {Kind::backward, Kind::input_gradient}) {
+    Lane& lane = lanes[lane_at(s, last, kind)];
+    lane.input = rows.barrier(two ? 1 : 0);
+    lane.receive = two ? costs.output_links.second_barrier : costs.output_links.barrier;
+    lane.far = true;
+  }
+  for (int rank = 0; rank < s.pp; ++rank) {
+    const int slot = slot_of(s, rank, 0);
+    Lane& output = lanes[lane_at(s, slot, Kind::output)];
+    output.duration = costs.outputs[at(rank)].output;
+    output.far = rank != last / s.chunks;
+    output.receive = output.far ? costs.output_links.broadcast : 0;
+    output.own = rows.unread();
+    output.input = rows.forward(last);
+    output.barrier = 0;
+    Lane& gradient = lanes[lane_at(s, slot, Kind::output_gradient)];
+    gradient.duration = costs.outputs[at(rank)].output_gradient;
+    gradient.far = true;
+    gradient.receive = costs.output_links.barrier;
+    gradient.own = rows.unread();
+    gradient.input = rows.barrier(0);
+    gradient.barrier = static_cast<std::int8_t>(two ? 1 : -1);
+  }
 }
 
 void fill_lanes(const Order& order, const Costs& costs, std::vector<Lane>& lanes) {
   const Shape& s = order.shape;
   const Rows rows = rows_of(order);
-  lanes.assign(at(slot_count(s)) * kKinds, Lane{});
+  Lane none;
+  none.consumer = s.pp;
+  none.own = rows.unread();
+  lanes.assign(at(lanes_of(s, s.pp)), none);
   for (int slot = 0; slot < slot_count(s); ++slot) {
     const int rank = slot / s.chunks;
     const ChunkCost& cost = costs.chunks[at(slot)];
-    Lane& f = lanes[at(lane_of(s, slot, Kind::forward))];
-    Lane& bw = lanes[at(lane_of(s, slot, Kind::backward))];
-    Lane& b = lanes[at(lane_of(s, slot, Kind::input_gradient))];
-    Lane& w = lanes[at(lane_of(s, slot, Kind::weight_gradient))];
+    Lane& f = lanes[lane_at(s, slot, Kind::forward)];
+    Lane& bw = lanes[lane_at(s, slot, Kind::backward)];
+    Lane& b = lanes[lane_at(s, slot, Kind::input_gradient)];
+    Lane& w = lanes[lane_at(s, slot, Kind::weight_gradient)];
     f.duration = cost.forward;
     f.hideable = cost.forward_hideable;
     f.own = rows.forward(slot);
@@ -74,58 +79,34 @@ void fill_lanes(const Order& order, const Costs& costs, std::vector<Lane>& lanes
       bw.input = rows.forward(slot);
     } else {
       bw.input = rows.gradient(after);
-      f.consumer = after / s.chunks;
-      if (f.consumer != rank) {
+      if (after / s.chunks != rank) {
+        f.consumer = after / s.chunks;
         f.send = send_forward(costs, slot);
         bw.receive = send_backward(costs, after);
+        bw.far = true;
       }
     }
     if (const int before = order.before[at(slot)]; before >= 0) {
       f.input = rows.forward(before);
-      bw.consumer = before / s.chunks;
-      if (bw.consumer != rank) {
+      if (before / s.chunks != rank) {
+        bw.consumer = before / s.chunks;
         bw.send = send_backward(costs, slot);
         f.receive = send_forward(costs, before);
+        f.far = true;
       }
     }
     b = bw;
     b.duration = cost.input_gradient;
     w.duration = cost.weight_gradient;
-    w.own = rows.unread();
     w.input = rows.gradient(slot);
   }
-  if (s.output == OutputLayer::last_stage) return;
-
-  const int last = slot_at(s, order.placement, stage_count(s, order.placement) - 1);
-  const bool two = s.output != OutputLayer::one_barrier;
-  lanes[at(lane_of(s, last, Kind::forward))].consumer = kEveryRank;
-  for (const Kind kind : {Kind::backward, Kind::input_gradient}) {
-    Lane& lane = lanes[at(lane_of(s, last, kind))];
-    lane.input = rows.barrier(two ? 1 : 0);
-    lane.receive = two ? costs.output_links.second_barrier : costs.output_links.barrier;
-  }
-  for (int rank = 0; rank < s.pp; ++rank) {
-    const int slot = slot_of(s, rank, 0);
-    Lane& output = lanes[at(lane_of(s, slot, Kind::output))];
-    output.duration = costs.outputs[at(rank)].output;
-    output.receive = rank == last / s.chunks ? 0 : costs.output_links.broadcast;
-    output.own = rows.unread();
-    output.input = rows.forward(last);
-    output.barrier = 0;
-    Lane& gradient = lanes[at(lane_of(s, slot, Kind::output_gradient))];
-    gradient.duration = costs.outputs[at(rank)].output_gradient;
-    gradient.receive = costs.output_links.barrier;
-    gradient.own = rows.unread();
-    gradient.input = rows.barrier(0);
-    gradient.barrier = static_cast<std::int8_t>(two ? 1 : -1);
-  }
+  if (cuts_output(s)) fill_output_lanes(order, costs, lanes);
 }
 
-// The run of one simulation. `general`: pairs side by side and cut output layers too.
-template <bool blocking, bool traced, bool general>
-class Run {
+template <bool blocking, bool traced, bool cut>
+class Loop {
  public:
-  Run(const Order& order, const Costs& costs, Workspace& w, Timing& timing, Interval* timeline)
+  Loop(const Order& order, const Costs& costs, Workspace& w, Timing& timing, Interval* timeline)
       : order_(order),
         rows_(rows_of(order)),
         interlaced_(order.shape.output == OutputLayer::interlaced),
@@ -134,47 +115,57 @@ class Run {
         timing_(timing),
         timeline_(timeline) {}
 
-  // How many actions ran.
-  std::int64_t operator()() {
+  std::int64_t operator()(bool record) {
     std::int64_t done = 0;
     while (!w_.ready.empty()) {
       const int rank = w_.ready.back();
       w_.ready.pop_back();
-      done += advance(rank);
+      const std::int64_t from = w_.next[at(rank)];
+      advance(rank);
+      const std::int64_t to = w_.next[at(rank)];
+      if (record && to > from) w_.stretches.push_back({rank, from, to});
+      done += to - from;
     }
     return done;
   }
 
  private:
-  std::int64_t advance(int rank) {
-    const std::int64_t chunks = order_.shape.chunks;
-    const Lane* const lanes = w_.lanes.data() + chunks * kKinds * rank;
+  void advance(int rank) {
+    const Lane* const lanes = w_.lanes.data() + lanes_of(order_.shape, rank);
     const Action* const actions = order_.actions.data();
-    const std::int64_t stop = order_.first[at(rank) + 1];
-    const std::int64_t start_index = w_.next[at(rank)];
-    std::int64_t i = start_index;
-    RankTime& time = timing_.ranks[at(rank)];
+    Picoseconds* const ends = w_.ends.data();
+    std::int64_t* const waits_for = w_.waits_for.data();
+    const std::int64_t begin = order_.first[at(rank)];
+    const std::int64_t stop = w_.limits[at(rank)];
+    std::int64_t i = w_.next[at(rank)];
     Picoseconds free_at = w_.free_at[at(rank)];
     Picoseconds sending = w_.sending[at(rank)];
     Picoseconds busy = 0;
     Picoseconds transfer = 0;
-    Picoseconds* const ends = w_.ends.data();
-    std::int64_t* const waits_for = w_.waits_for.data();
-    const bool first_call = start_index == order_.first[at(rank)];
-    Picoseconds first_start = 0;
-    waits_for[rank] = -1;
     for (; i < stop; ++i) {
       const Action a = actions[i];
-      const Lane& lane = lanes[static_cast<int>(a.kind) * chunks + a.chunk];
-      const Picoseconds made = ends[lane.input + a.micro_batch];
+      const Lane& lane = lanes[lane_of(a)];
+      const std::int64_t input = lane.input + a.micro_batch;
+      const Picoseconds made = ends[input];
       if (made < 0) {
-        waits_for[rank] = lane.input + a.micro_batch;
+        waits_for[rank] = input;
         break;
       }
-      if constexpr (general) {
+      const Lane* second = nullptr;
+      Picoseconds also = 0;
+      if (a.with_next) [[unlikely]] {
+        if (i + 1 == stop) break;
+        const Action b = actions[i + 1];
+        second = &lanes[lane_of(b)];
+        also = ends[second->input + b.micro_batch];
+        if (also < 0) {
+          waits_for[rank] = second->input + b.micro_batch;
+          break;
+        }
+      }
+      if constexpr (cut) {
         // Interlaced: after T a rank stands until the last collective is over.
-        if (interlaced_ && i > order_.first[at(rank)] &&
-            actions[i - 1].kind == Kind::output_gradient) {
+        if (interlaced_ && i > begin && actions[i - 1].kind == Kind::output_gradient) {
           const std::int64_t key = rows_.barrier(1) + actions[i - 1].micro_batch;
           if (ends[key] < 0) {
             waits_for[rank] = key;
@@ -186,25 +177,15 @@ class Run {
         }
       }
       Picoseconds both = std::max(free_at, made);
+      Picoseconds start = (blocking ? both : made) + lane.receive;
       Picoseconds duration = lane.duration;
-      Picoseconds start = blocking ? both + lane.receive : made + lane.receive;
       Picoseconds send = lane.send;
-      const Lane* second = nullptr;
-      if constexpr (general) {
-        if (a.with_next) {
-          const Action b = actions[i + 1];
-          second = &lanes[static_cast<int>(b.kind) * chunks + b.chunk];
-          const Picoseconds also = ends[second->input + b.micro_batch];
-          if (also < 0) {
-            waits_for[rank] = second->input + b.micro_batch;
-            break;
-          }
-          const Picoseconds both_second = std::max(free_at, also);
-          start = std::max(start, (blocking ? both_second : also) + second->receive);
-          both = std::max(both, both_second);
-          duration = together(lane.duration, lane.hideable, second->duration, second->hideable);
-          send = std::max(send, second->send);
-        }
+      if (second != nullptr) [[unlikely]] {
+        const Picoseconds both_second = std::max(free_at, also);
+        start = std::max(start, (blocking ? both_second : also) + second->receive);
+        both = std::max(both, both_second);
+        duration = together(lane.duration, lane.hideable, second->duration, second->hideable);
+        send = std::max(send, second->send);
       }
       if constexpr (blocking) {
         start = std::max(free_at + sending, start);
@@ -215,25 +196,21 @@ class Run {
         start = std::max(free_at, start);
         transfer += start - both;
       }
-      if (first_call && i == start_index) first_start = start;
+      if (i == begin) timing_.ranks[at(rank)].first_start = start;
       free_at = start + duration;
       busy += duration;
       finish(rank, lane, a, i, start, free_at);
-      if constexpr (general) {
-        if (second != nullptr) {
-          ++i;
-          finish(rank, *second, actions[i], i, start, free_at);
-        }
+      if (second != nullptr) [[unlikely]] {
+        ++i;
+        finish(rank, *second, actions[i], i, start, free_at);
       }
     }
-    if (first_call && i > start_index) time.first_start = first_start;
     w_.next[at(rank)] = i;
     w_.free_at[at(rank)] = free_at;
     w_.sending[at(rank)] = sending;
+    RankTime& time = timing_.ranks[at(rank)];
     time.busy += busy;
     time.transfer += transfer;
-    time.last_end = free_at;
-    return i - start_index;
   }
 
   void finish(int rank, const Lane& lane, const Action& a, std::int64_t index, Picoseconds start,
@@ -241,11 +218,9 @@ class Run {
     const std::int64_t key = lane.own + a.micro_batch;
     w_.ends[at(key)] = end;
     if constexpr (traced) timeline_[index] = {start, end};
-    if (lane.consumer >= 0) {
-      if (w_.waits_for[at(lane.consumer)] == key) wake(lane.consumer);
-    }
-    if constexpr (general) {
-      if (lane.consumer == kEveryRank) wake_all(key, rank);
+    if (w_.waits_for[at(lane.consumer)] == key) wake(lane.consumer);
+    if constexpr (cut) {
+      if (lane.to_all) wake_all(key, rank);
       if (lane.barrier >= 0) pass_barrier(rank, lane.barrier, a.micro_batch, end);
     }
   }
@@ -281,18 +256,6 @@ class Run {
   Interval* timeline_;
 };
 
-template <bool general>
-std::int64_t run(const Order& order, const Costs& costs, Workspace& w, Timing& timing,
-                 std::vector<Interval>* timeline) {
-  Interval* const out = timeline == nullptr ? nullptr : timeline->data();
-  if (costs.sends == Sends::blocking) {
-    return out == nullptr ? Run<true, false, general>(order, costs, w, timing, out)()
-                          : Run<true, true, general>(order, costs, w, timing, out)();
-  }
-  return out == nullptr ? Run<false, false, general>(order, costs, w, timing, out)()
-                        : Run<false, true, general>(order, costs, w, timing, out)();
-}
-
 std::string describe(const Action& a) {
   return std::string(name_of(a.kind)) + " of micro-batch " + std::to_string(a.micro_batch) +
          " on chunk " + std::to_string(a.chunk);
@@ -303,13 +266,58 @@ std::string describe(const Action& a) {
 std::string awaited(const Order& order, const Workspace& w, int rank, std::int64_t i) {
   const std::int64_t key = w.waits_for[at(rank)];
   const auto input_of = [&](const Action& a) {
-    const int slot = slot_of(order.shape, rank, a.chunk);
-    return w.lanes[at(lane_of(order.shape, slot, a.kind))].input + a.micro_batch;
+    return w.lanes[at(lanes_of(order.shape, rank) + lane_of(a))].input + a.micro_batch;
   };
   const Action& first = order.actions[at(i)];
   if (key == input_of(first)) return "the input of " + describe(first);
   if (first.with_next) return "the input of " + describe(order.actions[at(i + 1)]);
   return "all ranks to end " + describe(order.actions[at(i - 1)]);
+}
+
+template <bool cut>
+std::int64_t run_loop(const Order& order, const Costs& costs, Workspace& w, Timing& timing,
+                      Interval* timeline, bool record) {
+  if (costs.sends == Sends::blocking) {
+    return timeline == nullptr ? Loop<true, false, cut>(order, costs, w, timing, timeline)(record)
+                               : Loop<true, true, cut>(order, costs, w, timing, timeline)(record);
+  }
+  return timeline == nullptr ? Loop<false, false, cut>(order, costs, w, timing, timeline)(record)
+                             : Loop<false, true, cut>(order, costs, w, timing, timeline)(record);
+}
+
+}  // namespace
+
+void begin(const Order& order, const Costs& costs, Workspace& w, Timing& timing) {
+  const Shape& s = order.shape;
+  const std::size_t ranks = at(s.pp);
+  const bool cut = cuts_output(s);
+  ERATOS_CHECK(costs.chunks.size() == at(slot_count(s)));
+  ERATOS_CHECK(costs.links.empty() || costs.links.size() == costs.chunks.size());
+  ERATOS_CHECK(!cut || costs.outputs.size() == ranks);
+  const Rows rows = rows_of(order);
+  fill_lanes(order, costs, w.lanes);
+  w.ends.assign(at(rows.size(cut)), -1);
+  std::fill_n(w.ends.begin(), rows.m, 0);
+  if (cut) {
+    w.missing.assign(2 * at(rows.m), s.pp);
+    w.barrier_ends.assign(2 * at(rows.m), 0);
+  }
+  w.next.assign(order.first.begin(), order.first.end() - 1);
+  w.limits.assign(order.first.begin() + 1, order.first.end());
+  w.free_at.assign(ranks, 0);
+  w.sending.assign(ranks, 0);
+  w.stretches.clear();
+  timing.ranks.assign(ranks, {});
+}
+
+std::int64_t run(const Order& order, const Costs& costs, Workspace& w, Timing& timing,
+                 Interval* timeline, bool record) {
+  // One more, whom nobody wakes: the consumer of what no other rank takes.
+  w.waits_for.assign(at(order.shape.pp) + 1, -1);
+  w.ready.clear();
+  for (int rank = order.shape.pp - 1; rank >= 0; --rank) w.ready.push_back(rank);
+  return cuts_output(order.shape) ? run_loop<true>(order, costs, w, timing, timeline, record)
+                                  : run_loop<false>(order, costs, w, timing, timeline, record);
 }
 
 tl::unexpected<Diagnostics> stuck(const Order& order, const Workspace& w) {
@@ -324,56 +332,37 @@ tl::unexpected<Diagnostics> stuck(const Order& order, const Workspace& w) {
   return faults(std::move(all));
 }
 
-}  // namespace
-
-Result<void> simulate(const Order& order, const Costs& costs, Workspace& w, Timing& timing,
-                      std::vector<Interval>* timeline) {
-  const Shape& s = order.shape;
-  const std::size_t ranks = at(s.pp);
-  ERATOS_CHECK(costs.chunks.size() == at(slot_count(s)));
-  ERATOS_CHECK(costs.links.empty() || costs.links.size() == costs.chunks.size());
-
-  ERATOS_CHECK(s.output == OutputLayer::last_stage || costs.outputs.size() == ranks);
-
-  const Rows rows = rows_of(order);
-  fill_lanes(order, costs, w.lanes);
-  w.ends.assign(at(rows.size()), -1);
-  std::fill_n(w.ends.begin(), rows.m, 0);
-  if (s.output != OutputLayer::last_stage) {
-    w.missing.assign(2 * at(rows.m), s.pp);
-    w.barrier_ends.assign(2 * at(rows.m), 0);
-  }
-  w.next.assign(order.first.begin(), order.first.end() - 1);
-  w.waits_for.assign(ranks, -1);
-  w.free_at.assign(ranks, 0);
-  w.sending.assign(ranks, 0);
-  w.ready.clear();
-  for (int rank = s.pp - 1; rank >= 0; --rank) w.ready.push_back(rank);
-  timing.ranks.assign(ranks, {});
-  if (timeline != nullptr) timeline->resize(order.actions.size());
-
-  const bool general = s.output != OutputLayer::last_stage ||
-                       order.placement == Placement::bidirectional ||
-                       std::any_of(order.actions.begin(), order.actions.end(),
-                                   [](const Action& a) { return a.with_next; });
-  const std::int64_t done = general ? run<true>(order, costs, w, timing, timeline)
-                                    : run<false>(order, costs, w, timing, timeline);
-  if (done != static_cast<std::int64_t>(order.actions.size())) return stuck(order, w);
-
+void conclude(const Costs& costs, const Workspace& w, Timing& timing) {
   timing.makespan = 0;
-  for (const RankTime& r : timing.ranks) timing.makespan = std::max(timing.makespan, r.last_end);
+  for (std::size_t rank = 0; rank < timing.ranks.size(); ++rank) {
+    RankTime& r = timing.ranks[rank];
+    r.last_end = w.free_at[rank];
+    if (costs.sends == Sends::blocking) r.transfer += w.sending[rank];
+    timing.makespan = std::max(timing.makespan, r.last_end);
+  }
   timing.pitch = 0;
   timing.critical_rank = 0;
-  for (int rank = 0; rank < s.pp; ++rank) {
-    RankTime& r = timing.ranks[at(rank)];
-    if (costs.sends == Sends::blocking) r.transfer += w.sending[at(rank)];
+  for (std::size_t rank = 0; rank < timing.ranks.size(); ++rank) {
+    RankTime& r = timing.ranks[rank];
     timing.pitch = std::max(timing.pitch, r.last_end - r.first_start);
     r.idle = timing.makespan - r.busy - r.transfer;
     const RankTime& best = timing.ranks[at(timing.critical_rank)];
     const Picoseconds work = r.busy + r.transfer;
     const Picoseconds most = best.busy + best.transfer;
-    if (work > most || (work == most && r.last_end > best.last_end)) timing.critical_rank = rank;
+    if (work > most || (work == most && r.last_end > best.last_end)) {
+      timing.critical_rank = static_cast<int>(rank);
+    }
   }
+}
+
+Result<void> simulate(const Order& order, const Costs& costs, Workspace& w, Timing& timing,
+                      std::vector<Interval>* timeline) {
+  begin(order, costs, w, timing);
+  if (timeline != nullptr) timeline->resize(order.actions.size());
+  const std::int64_t done =
+      run(order, costs, w, timing, timeline == nullptr ? nullptr : timeline->data(), false);
+  if (done != static_cast<std::int64_t>(order.actions.size())) return stuck(order, w);
+  conclude(costs, w, timing);
   find_peaks(order, costs.chunks, costs.outputs, timing.peaks);
   return {};
 }

@@ -3,8 +3,8 @@
 // Exact integer event simulation, O(actions). This plain loop is the oracle for every faster way.
 // F starts when its rank is free and its input has arrived from the stage before; B and BW when the
 // rank is free and the gradient has arrived from the stage after (on the last stage: when its own
-// forward is done); W when the rank is free, after its own B. An input arrives its link's time after
-// the action that made it ends. A chunk whose neighbour is on the same rank sends nothing.
+// forward is done); W when the rank is free, after its own B. An input arrives its link's time
+// after the action that made it ends. A chunk whose neighbour is on the same rank sends nothing.
 // With a cut output layer: S of a micro-batch starts when the last stage's F of it, broadcast, has
 // arrived; the barrier is passed when every rank's S is done and its collective over; then T may
 // start, and B of the last stage after the last barrier.
@@ -61,7 +61,8 @@ struct OutputLinks {
 
 // F and BW (or B) run side by side: all compute, or all communication, whichever is longer, and no
 // shorter than either alone.
-// Source: DeepSeek-V3, arXiv 2412.19437, section 3.2.1. Assumes: what can be hidden is hidden whole.
+// Source: DeepSeek-V3, arXiv 2412.19437, section 3.2.1. Assumes: what can be hidden is hidden
+// whole.
 constexpr Picoseconds together(Picoseconds f, Picoseconds f_hideable, Picoseconds b,
                                Picoseconds b_hideable) {
   const Picoseconds hideable = f_hideable + b_hideable;
@@ -134,25 +135,34 @@ struct Timing {
   Peaks peaks;
 };
 
-// Scratch of simulate(): one a thread, used again and again.
+// Scratch of simulate() and simulate_fast(): one a thread, used again and again.
 class Workspace {
  public:
-  struct Lane;  // simulate.cpp
+  struct Lane;  // event_loop.h
+
+  // Actions [from, to) of a rank, indices into Order::actions.
+  struct Stretch {
+    std::int32_t rank = 0;
+    std::int64_t from = 0;
+    std::int64_t to = 0;
+  };
 
   Workspace();
   ~Workspace();
   Workspace(Workspace&&) noexcept;
   Workspace& operator=(Workspace&&) noexcept;
 
-  std::vector<Lane> lanes;              // [6 p v] by rank, kind, chunk
-  std::vector<Picoseconds> ends;        // [rows m] end of an action; -1: has not run
-  std::vector<std::int32_t> missing;    // [2 m] parts that a barrier still waits for
+  std::vector<Lane> lanes;                // [8 p v] by rank, chunk, kind
+  std::vector<Picoseconds> ends;          // [rows m] end of an action; -1: has not run
+  std::vector<std::int32_t> missing;      // [2 m] parts that a barrier still waits for
   std::vector<Picoseconds> barrier_ends;  // [2 m] latest of its parts that have run
-  std::vector<std::int64_t> next;       // [p] next action of the rank
-  std::vector<std::int64_t> waits_for;  // [p] index into `ends`, or -1
-  std::vector<Picoseconds> free_at;     // [p]
-  std::vector<Picoseconds> sending;     // [p] blocking send still owed after free_at
-  std::vector<std::int32_t> ready;      // ranks that can go on
+  std::vector<std::int64_t> next;         // [p] next action of the rank
+  std::vector<std::int64_t> limits;       // [p] where it stops
+  std::vector<std::int64_t> waits_for;    // [p + 1] index into `ends`, or -1
+  std::vector<Picoseconds> free_at;       // [p]
+  std::vector<Picoseconds> sending;       // [p] blocking send still owed after free_at
+  std::vector<std::int32_t> ready;        // ranks that can go on
+  std::vector<Stretch> stretches;         // what ran, in order, where that is recorded
 };
 
 // timeline, if given, gets the interval of each of order.actions. No allocation once workspace,

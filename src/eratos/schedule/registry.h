@@ -89,7 +89,10 @@ struct Schedule {
   X(looped_bfs)             \
   X(zb_h1)                  \
   X(zb_h2)                  \
-  X(zb_auto)
+  X(zb_auto) \
+  X(v_min) \
+  X(v_half) \
+  X(zbv)
 
 namespace schedules {
 #define ERATOS_DECLARE_SCHEDULE(id) extern const Schedule id;

@@ -1,0 +1,57 @@
+// V-Min: the V with the least memory, about a third of 1F1B's. Passes of a micro-batch follow one
+// another down and up without a pause, so a turn has chains of six forwards and of six gradients:
+// unless B + W >= 2 F and F + W >= 2 B, ranks wait in every turn.
+//
+// Source: Qi et al., arXiv 2405.15362, section 3; offsets as zbv_greedy.py has them
+// (vee_pattern.h).
+//
+// Worked example: p = 4: rank 0 runs F0, F1, B1, B0 in units 0, 7, 8, 15, rank 3 in 3, 4, 11, 12.
+#include <algorithm>
+
+#include "eratos/schedule/registry.h"
+#include "eratos/schedule/vee_pattern.h"
+
+namespace eratos::schedule {
+namespace {
+
+// ceil((p + 2) / 3) micro-batches of a rank's two chunks.
+int most_chunks(int p) { return 2 * ((p + 4) / 3); }
+
+constexpr vee::Block kBlock{vee::v_min_start, most_chunks};
+
+std::optional<Diagnostic> refuse(const Shape& s) { return vee::refuse("v-min", s); }
+void generate(const Shape& s, Order& order) { vee::repeat(kBlock, s, order); }
+int period(const Shape&) { return 1; }
+
+// Every turn of the steady part ends with what it began with.
+int micro_batches_for_peak(const Shape& s) {
+  return std::min(s.micro_batches, vee::least_steady(kBlock, s.pp));
+}
+
+// Units of its bubble with F = B = W, at most; from m = p on exactly. Not proven: checked for every
+// m up to 2 p + 6 and p up to 64; from there on each micro-batch adds a turn (vee_pattern.h).
+int bubble(const Shape& s) {
+  return 4 * s.pp - 5 - (s.pp % 3 == 0 && s.micro_batches >= s.pp ? 2 : 0);
+}
+
+// A unit as long as the longest of F, B and W.
+Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
+  return (vee::kPasses * Picoseconds{s.micro_batches} + bubble(s)) * std::max(f, b);
+}
+
+}  // namespace
+
+constinit const Schedule schedules::v_min{
+    .name = "v-min",
+    .what = "a V of two chunks a rank with a third of 1F1B's memory",
+    .placement = Placement::vee,
+    .chunks = 2,
+    .splits_backward = true,
+    .refusal = refuse,
+    .generate = generate,
+    .period = period,
+    .micro_batches_for_peak = micro_batches_for_peak,
+    .upper_equal = upper_equal,
+};
+
+}  // namespace eratos::schedule

@@ -237,7 +237,7 @@ TEST(ZeroBubbleAuto, RoomForOneMicroBatch) {
   EXPECT_EQ(r.most_held, 1);
 }
 
-// Section 3 and table 5: with equal passes the limit of ZB-2p leaves no bubble.
+// Section 3: with equal passes the limit of ZB-2p leaves no bubble.
 TEST(ZeroBubbleAuto, NoBubbleWithTwiceTheMemory) {
   for (int p = 1; p <= 12; ++p) {
     const Shape s{p, 1, 3 * p};

@@ -67,6 +67,7 @@ Result<std::unique_ptr<Job>> prepare_job(const Arguments& arguments) {
 
 Diagnostics check_job(Job& job, const std::string& file) {
   Diagnostics illegal = job::check(job.read.job, job.checked);
+  if (illegal.empty()) illegal = projection::schedule_faults(job.checked);
   reader::locate(illegal, job.read.report);
   for (Diagnostic& d : illegal) {
     if (d.where.file.empty()) d.where.file = file;

@@ -112,7 +112,8 @@ void project_row(const reader::Run& run, const calibration::Calibration& calibra
                  const projection::Options& options, double least_mfu,
                  projection::Workspace& workspace, AccuracyRow& row) {
   job::CheckedJob checked;
-  const Diagnostics faults = job::check(run.spec, checked);
+  Diagnostics faults = job::check(run.spec, checked);
+  if (faults.empty()) faults = projection::schedule_faults(checked);
   if (!faults.empty()) {
     row.skipped = "illegal job";
     for (const Diagnostic& d : faults) row.detail += (row.detail.empty() ? "" : "; ") + d.message;

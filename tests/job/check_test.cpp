@@ -235,9 +235,34 @@ TEST(Check, Schedules) {
   expect_fault(spec, "schedule.algorithm", "vpp=2", "interleaved-1f1b");
   spec.parallel.vpp = 1;
   spec.schedule.algorithm = "interleaved-1f1b";
-  expect_fault(spec, "schedule.algorithm", "vpp=1", "parallel.vpp to 2");
+  expect_fault(spec, "schedule.algorithm", "vpp=1", "parallel.vpp: 2");
   spec.schedule.algorithm = "none";
   expect_fault(spec, "schedule.algorithm", "pp=2", "1f1b");
+  spec.schedule.algorithm = "zbw";
+  expect_fault(spec, "schedule.algorithm", "unknown schedule `zbw`", "did you mean `zbv`?");
+  spec.schedule.algorithm = "zbv";
+  expect_fault(spec, "schedule.algorithm", "zbv needs 2 chunks a rank, vpp=1", "parallel.vpp: 2");
+  spec.schedule.algorithm = "zb-h1";
+  spec.schedule.output_layer = parallel::OutputLayer::one_barrier;
+  expect_fault(spec, "schedule.output_layer", "zb-h1 keeps the output layer", "1f1b or v-half");
+}
+
+TEST(Check, ScheduleDecidesWhereStagesStand) {
+  job::JobSpec spec = llama_job();
+  spec.parallel.pp = 4;
+  spec.parallel.vpp = 2;
+  spec.schedule.algorithm = "zbv";
+  job::CheckedJob out;
+  ASSERT_EQ(text_of(job::check(spec, out)), "");
+  EXPECT_EQ(out.stages.size(), 8);
+  EXPECT_TRUE(out.stage(0, 0).embedding);
+  EXPECT_TRUE(out.stage(0, 1).output);  // the last virtual stage is back on rank 0
+  spec.parallel.vpp = 1;
+  spec.schedule.algorithm = "dualpipe";
+  ASSERT_EQ(text_of(job::check(spec, out)), "");
+  EXPECT_EQ(out.stages.size(), 4);
+  EXPECT_EQ(parallel::chunks_of(out.parallel), 2);
+  EXPECT_TRUE(out.stage(3, 1).embedding);
 }
 
 TEST(Check, Recomputation) {

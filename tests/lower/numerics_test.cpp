@@ -157,7 +157,7 @@ TEST(Offload, ActivationsLeaveBetweenThePasses) {
   }
   EXPECT_EQ(copied, 2 * in);
   memory::ProgramMemory m;
-  memory::walk(layer_of(l), Bytes{0}, m);
+  memory::walk(layer_of(l), Bytes{0}, false, m);
   EXPECT_EQ(m.saved.value, all - in);
   EXPECT_GE(m.backward_peak.value, all);  // all of it is back when backward runs
 

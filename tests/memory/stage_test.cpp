@@ -30,6 +30,7 @@ struct Rank {
   std::vector<ProgramMemory> programs;
   std::vector<ops::StageProgram> chunks{1};
   std::vector<int> in_flight{1};
+  std::vector<int> waiting;
   StateRules state{{0, 0, 0}, {0, 0, 0}};
   framework::FrameworkProfile profile;
   StageInput input;
@@ -41,7 +42,10 @@ struct Rank {
     for (const ops::StageProgram& c : chunks) list.push_back(&c);
     input.chunks = list.data();
     input.in_flight = in_flight.data();
+    if (!waiting.empty()) input.waiting = waiting.data();
     input.chunk_count = static_cast<int>(chunks.size());
+    input.model_chunks = input.chunk_count;
+    input.vpp = input.chunk_count;
     StageMemory out;
     stage_memory(programs, input, state, profile, out);
     return out;
@@ -104,6 +108,25 @@ TEST(Stage, ChunksCountApart) {
   EXPECT_EQ(m.activations.value, 3 * 20 + 20);
   EXPECT_EQ(m.allocated.value, 80 + 4);
   EXPECT_EQ(m.in_flight, 2);
+}
+
+// Weights' gradients put off: 3 micro-batches of 2 layers between F and B keep 10 a layer, 2 of them
+// between B and W keep 6: 60 + 24 = 84. B of the last layer starts with all of it and has 13 alive
+// itself, its own 10 among them: 74 + 13.
+TEST(Stage, WhatWeightGradientsStillNeedIsHeldToo) {
+  Rank r;
+  ProgramMemory p = program(10, 10, 14);
+  p.put_off = Bytes{6};
+  p.gradient_peak = Bytes{13};
+  r.programs = {p};
+  r.chunks[0].items.push_back({0, 2});
+  r.in_flight = {3};
+  r.waiting = {2};
+  r.input.splits_backward = true;
+  const StageMemory m = r.memory();
+  EXPECT_EQ(m.allocated.value, 87);
+  EXPECT_EQ(m.in_flight, 3);
+  EXPECT_EQ(m.waiting, 2);
 }
 
 // The chunk with the head runs its backward right after its forward: the other chunk's backward

@@ -12,7 +12,7 @@ using ops::Module;
 
 ProgramMemory walked(const ops::Program& p, double rounding = 1) {
   ProgramMemory out;
-  walk(p, Bytes{rounding}, out);
+  walk(p, Bytes{rounding}, false, out);
   return out;
 }
 
@@ -78,6 +78,27 @@ TEST(Walk, TheOutputIsNotFreedInForward) {
   EXPECT_EQ(walked(w.program).forward_peak.value, 180);
   w.program.output = u;
   EXPECT_EQ(walked(w.program).forward_peak.value, 130);
+}
+
+// x(100) is kept, dy(10) comes in: 110. Whole: dw(50) is made first, 160, then x and dw are gone and dx
+// makes 110. Put off: x stays for later, so dx makes 210; x and dy are what W still needs, dw is not
+// there yet.
+TEST(Walk, WeightGradientsPutOffKeepWhatTheyRead) {
+  Writer w;
+  const auto x = w.tensor("x", 100, true);
+  const auto dy = w.tensor("dy", 10);
+  const auto dw = w.tensor("dw", 50);
+  const auto dx = w.tensor("dx", 100);
+  w.forward(Module::mlp_in, {x}, {});
+  w.program.input = x;
+  w.backward(Module::mlp_in, {x, dy}, {dw}, ops::Pass::wgrad);
+  w.backward(Module::mlp_in, {dw}, {}, ops::Pass::wgrad);
+  w.backward(Module::mlp_in, {dy}, {dx});
+  ProgramMemory m;
+  walk(w.program, Bytes{1}, true, m);
+  EXPECT_EQ(m.backward_peak.value, 160);
+  EXPECT_EQ(m.gradient_peak.value, 210);
+  EXPECT_EQ(m.put_off.value, 110);
 }
 
 // An op that writes what it reads adds nothing.

@@ -58,7 +58,7 @@ class Pass : public testing::Test {
     ops::Program p;
     p.forward = ops;
     ProgramTime t;
-    time_program(p, pricing, t);
+    time_program(p, pricing, false, t);
     return t.forward;
   }
 
@@ -110,18 +110,18 @@ TEST_F(Pass, HostAndDeviceCombine) {
   ops::Program p;
   p.forward = {compute(3)};
   ProgramTime t;
-  time_program(p, pricing, t);
+  time_program(p, pricing, false, t);
   ops::StageProgram stage;
   stage.items.push_back({0, 2});
-  const ChunkTime c = time_chunk(stage, &t, false, pricing);
+  const ChunkTime c = time_chunk(stage, &t, ChunkPass::forward, pricing);
   EXPECT_NEAR(c.host, 8e-3, 1e-15);
   EXPECT_NEAR(c.sum.device(), 6e-3, 1e-15);
   EXPECT_NEAR(c.duration, 10e-3, 1e-15);
   EXPECT_NEAR(c.launch(), 4e-3, 1e-15);
-  EXPECT_EQ(time_chunk(stage, &t, true, pricing).duration, 0);  // there is no backward
+  EXPECT_EQ(time_chunk(stage, &t, ChunkPass::backward, pricing).duration, 0);  // there is no backward
   // All launches inside graphs: the host is free.
   spec.graph_share = 1;
-  EXPECT_NEAR(time_chunk(stage, &t, false, pricing).duration, 6e-3, 1e-15);
+  EXPECT_NEAR(time_chunk(stage, &t, ChunkPass::forward, pricing).duration, 6e-3, 1e-15);
 }
 
 // The host's fixed costs: 1 ms a micro-batch, 2 ms a layer; a program without input and output
@@ -134,12 +134,12 @@ TEST_F(Pass, FixedCostsOfTheHost) {
   layer.input = 0;
   layer.output = 1;
   ProgramTime times[2];
-  time_program(layer, pricing, times[0]);
-  time_program(ops::Program{}, pricing, times[1]);
+  time_program(layer, pricing, false, times[0]);
+  time_program(ops::Program{}, pricing, false, times[1]);
   ops::StageProgram stage;
   stage.items.push_back({1, 1});
   stage.items.push_back({0, 3});
-  EXPECT_NEAR(time_chunk(stage, times, false, pricing).host, 7e-3, 1e-15);
+  EXPECT_NEAR(time_chunk(stage, times, ChunkPass::forward, pricing).host, 7e-3, 1e-15);
 }
 
 }  // namespace

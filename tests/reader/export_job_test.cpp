@@ -241,7 +241,7 @@ job::JobSpec random_titan_job(Rng& rng) {
     const bool chunks = toss(rng);
     job.parallel.vpp = chunks ? 2 : 1;
     job.schedule.algorithm =
-        chunks ? pick(rng, {"interleaved-1f1b", "zb-1p", "zbv"}) : pick(rng, {"1f1b", "gpipe"});
+        chunks ? pick(rng, {"interleaved-1f1b", "dualpipev", "zbv"}) : pick(rng, {"1f1b", "gpipe"});
     job.layout.stages = dealt(job.model.layers(), job.parallel.pp * job.parallel.vpp,
                               pick(rng, {0, 1}), pick(rng, {0, 1, 2}));
     job.layout.text = layout_text(job.layout.stages);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <variant>
 
+#include "eratos/parallel/schedules.h"
 #include "eratos/job/job.h"
 #include "eratos/job/optimizer.h"
 #include "eratos/job/placement.h"
@@ -237,25 +238,90 @@ void check_schedule_size(const JobSpec& s, const CheckedJob& out, Diagnostics& f
   }
 }
 
-void check_schedule(const JobSpec& s, Diagnostics& faults) {
+// "1f1b, zb-h1 or zbv": those that take `vpp` chunks, or all with 0.
+std::string schedule_names(int vpp) {
+  std::string all = "auto";
+  for (const parallel::ScheduleFacts& f : parallel::kScheduleFacts) {
+    if (f.name == "none") continue;
+    if (vpp > 0 && (vpp < f.least_vpp || (f.most_vpp > 0 && vpp > f.most_vpp))) continue;
+    all += ", " + std::string(f.name);
+  }
+  if (const std::size_t comma = all.rfind(", "); comma != std::string::npos) {
+    all.replace(comma, 2, " or ");
+  }
+  return all;
+}
+
+// Takes the placement of stages from the schedule. What an order itself forbids (micro-batches too
+// few, an odd pp) is the schedule's to say: projection::schedule_faults().
+void check_schedule(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
   const std::string& a = s.schedule.algorithm;
-  if (a != "auto" && a != "none" && a != "gpipe" && a != "1f1b" && a != "interleaved-1f1b") {
-    reject(faults, "schedule.algorithm", "schedule " + a + " is not modelled in this version",
-           "use auto, gpipe, 1f1b or interleaved-1f1b");
+  out.parallel.placement = parallel::Placement::looped;
+  out.parallel.output_layer = s.schedule.output_layer;
+  if (s.schedule.activation_limit < 0) {
+    reject(faults, "schedule.activation_limit",
+           "schedule.activation_limit=" + number(s.schedule.activation_limit),
+           "give the micro-batches a rank may hold, or leave it out");
+  }
+  const bool cut = s.schedule.output_layer != parallel::OutputLayer::last_stage;
+  if (cut && s.parallel.pp == 1) {
+    reject(faults, "schedule.output_layer", "an output layer cut over pipeline ranks, but pp=1",
+           "raise parallel.pp, or set schedule.output_layer: last-stage");
+  }
+  if (cut && s.mtp && s.model.mtp_layers > 0) {
+    reject(faults, "schedule.output_layer",
+           "an output layer cut over pipeline ranks with multi-token prediction: no published method "
+           "has both",
+           "set schedule.output_layer: last-stage, or train without MTP");
+  }
+  if (a == "auto") {
+    if (cut && s.parallel.vpp > 1) {
+      reject(faults, "schedule.output_layer", "interleaved-1f1b keeps the output layer on the last stage",
+             "set parallel.vpp: 1 for 1f1b, or schedule.algorithm: v-half with vpp: 2");
+    }
+    return;
+  }
+  const parallel::ScheduleFacts* facts = parallel::find_schedule_facts(a);
+  if (facts == nullptr) {
+    std::vector<std::string> known{"auto"};
+    for (const parallel::ScheduleFacts& f : parallel::kScheduleFacts) known.emplace_back(f.name);
+    const std::string near = nearest_name(a, known);
+    reject(faults, "schedule.algorithm", "unknown schedule `" + a + "`",
+           near.empty() ? "use " + schedule_names(0) : "did you mean `" + near + "`?");
     return;
   }
   if (a == "none" && s.parallel.pp > 1) {
     reject(faults, "schedule.algorithm", "schedule none with pp=" + number(s.parallel.pp),
-           "use auto, gpipe, 1f1b or interleaved-1f1b");
+           "use " + schedule_names(s.parallel.vpp));
+    return;
   }
-  if ((a == "1f1b" || a == "gpipe") && s.parallel.vpp > 1) {
-    reject(faults, "schedule.algorithm", a + " has one chunk a rank, vpp=" + number(s.parallel.vpp),
-           "use interleaved-1f1b, or set parallel.vpp: 1");
+  if (s.parallel.pp == 1) {
+    // Orders that every framework falls back from without a word; the others are asked for on purpose.
+    if (facts->splits_backward) {
+      reject(faults, "schedule.algorithm", a + " orders a pipeline, but pp=1",
+             "raise parallel.pp, or use auto");
+    }
+    return;
   }
-  if (a == "interleaved-1f1b" && s.parallel.vpp < 2) {
-    reject(faults, "schedule.algorithm", "interleaved-1f1b needs several chunks a rank, vpp=1",
-           "set parallel.vpp to 2 or more, or use 1f1b");
+  if (s.parallel.vpp < facts->least_vpp) {
+    reject(faults, "schedule.algorithm",
+           a + " needs " + number(facts->least_vpp) + (facts->most_vpp == 0 ? " or more" : "") +
+               " chunks a rank, vpp=" + number(s.parallel.vpp),
+           "set parallel.vpp: " + number(facts->least_vpp) + ", or use " + schedule_names(s.parallel.vpp));
+    return;
   }
+  if (facts->most_vpp > 0 && s.parallel.vpp > facts->most_vpp) {
+    reject(faults, "schedule.algorithm",
+           a + " has " + (facts->most_vpp == 1 ? "one chunk" : number(facts->most_vpp) + " chunks") +
+               " a rank, vpp=" + number(s.parallel.vpp),
+           "set parallel.vpp: " + number(facts->most_vpp) + ", or use " + schedule_names(s.parallel.vpp));
+    return;
+  }
+  if (cut && !facts->cuts_output) {
+    reject(faults, "schedule.output_layer", a + " keeps the output layer on the last stage",
+           "set schedule.output_layer: last-stage, or use 1f1b or v-half");
+  }
+  out.parallel.placement = facts->placement;
 }
 
 void check_recompute(const JobSpec& s, Diagnostics& faults) {
@@ -329,7 +395,7 @@ Diagnostics check(const JobSpec& spec, CheckedJob& out) {
   check_optimizer(spec, faults);
   check_lora(spec, faults);
   check_packing(spec, faults);
-  check_schedule(spec, faults);
+  check_schedule(spec, out, faults);
   check_schedule_size(spec, out, faults);
   check_recompute(spec, faults);
   check_layers(spec, out, faults);

@@ -115,6 +115,13 @@ struct OverlapSpec {
 struct ScheduleSpec {
   std::string algorithm = "auto";  // auto: the framework's own choice
   int group_size = 0;              // micro-batches a group of interleaving; 0: pp
+  parallel::OutputLayer output_layer = parallel::OutputLayer::last_stage;
+  // Activations a rank may hold, in micro-batches of its layers, for a schedule that fits its order to
+  // a limit; 0: that schedule's own default.
+  int activation_limit = 0;
+  // Every rank takes its optimizer step as soon as its own work is done; what all must agree on is
+  // checked afterwards, so that one step runs into the next. Source: arXiv 2401.10241, section 4.
+  bool post_validation = false;
 };
 
 using layer::Dispatcher;
@@ -184,10 +191,10 @@ struct CheckedJob {
   parallel::ParallelSpec parallel;  // with dp
   int micro_batches = 0;
   double padded_vocab = 0;
-  InplaceVector<VirtualStage, kMaxVirtualStages> stages;  // chunk c of rank r at [c*pp + r]
+  InplaceVector<VirtualStage, kMaxVirtualStages> stages;  // in the model's order
 
   const VirtualStage& stage(int rank, int chunk) const {
-    return stages[static_cast<std::size_t>(chunk * parallel.pp + rank)];
+    return stages[static_cast<std::size_t>(parallel::stage_of(parallel, rank, chunk))];
   }
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 
 #include "eratos/job/optimizer.h"
@@ -90,9 +91,15 @@ bool offloaded(const job::CheckedJob& job, std::size_t i, int n) {
   const job::OffloadSpec& o = job.spec->offload;
   if (!o.any_activations()) return false;
   if (o.layers == 0) return true;
-  const auto pp = static_cast<std::size_t>(job.parallel.pp);
-  int position = n;
-  for (std::size_t before = i % pp; before < i; before += pp) position += job.stages[before].layers;
+  int position = n;  // among the rank's layers
+  for (int rank = 0; rank < job.parallel.pp; ++rank) {
+    int earlier = 0;
+    for (int chunk = 0; chunk < parallel::chunks_of(job.parallel); ++chunk) {
+      const int stage = parallel::stage_of(job.parallel, rank, chunk);
+      if (stage == static_cast<int>(i)) return position + earlier < o.layers;
+      earlier += job.stages[static_cast<std::size_t>(stage)].layers;
+    }
+  }
   return position < o.layers;
 }
 
@@ -154,7 +161,45 @@ void append(ops::StageProgram& stage, std::uint16_t program) {
   stage.items.push_back({program, 1});
 }
 
+// Both vocabulary layers cut over all pipeline ranks: every rank has the same share, the vocabulary
+// padded to a multiple of p. Source: arXiv 2411.05288, sections 3 and 4.
+// Assumes: each rank applies the final norm to the broadcast input itself.
+void lower_shares(const job::CheckedJob& job, const layer::LayerContext& c, ops::LoweredJob& out) {
+  const job::JobSpec& spec = *job.spec;
+  const double share = std::ceil(job.padded_vocab / job.parallel.pp / job.parallel.tp) * job.parallel.tp;
+  layer::EmbeddingSpec embedding = embedding_spec(job);
+  embedding.vocab = share;
+  embedding.positions /= job.parallel.pp;  // Assumes: a position table is cut as well
+  layer::OutputSpec output = output_spec(job);
+  output.vocab = share;
+  const std::uint16_t first = take(out);
+  model::lower_embedding(embedding, c, out.programs[first]);
+  const std::uint16_t last = take(out);
+  model::lower_output(output, c, !spec.model.tie_embeddings, out.programs[last]);
+  for (const std::uint16_t program : {first, last}) {
+    settle(spec, c, out.programs[program]);
+    finish(out.programs[program], job);
+  }
+  for (int rank = 0; rank < job.parallel.pp; ++rank) {
+    ops::StageProgram& stage = out.shares[static_cast<std::size_t>(rank)];
+    append(stage, first);
+    append(stage, last);
+    stage.send = bytes_of(c.shard_tokens() * spec.model.hidden, c.activation);
+  }
+}
+
 }  // namespace
+
+int parts_of(const job::CheckedJob& job) {
+  const bool cut = job.parallel.output_layer != parallel::OutputLayer::last_stage;
+  return parallel::chunks_of(job.parallel) + (cut ? 1 : 0);
+}
+
+const ops::StageProgram& part_of(const job::CheckedJob& job, const ops::LoweredJob& lowered, int rank,
+                                 int part) {
+  if (part == parallel::chunks_of(job.parallel)) return lowered.shares[static_cast<std::size_t>(rank)];
+  return lowered.stages[static_cast<std::size_t>(parallel::stage_of(job.parallel, rank, part))];
+}
 
 layer::LayerContext context_of(const job::CheckedJob& job) {
   const job::JobSpec& spec = *job.spec;
@@ -191,6 +236,7 @@ void lower(const job::CheckedJob& job, ops::LoweredJob& out) {
   const std::size_t stages = job.stages.size();
   if (out.stages.size() < stages) out.stages.resize(stages);
   out.stage_count = stages;
+  const bool cut = job.parallel.output_layer != parallel::OutputLayer::last_stage;
   const double boundary = c.shard_tokens() * spec.model.hidden * spec.model.streams();
 
   for (std::size_t i = 0; i < stages; ++i) {
@@ -198,7 +244,7 @@ void lower(const job::CheckedJob& job, ops::LoweredJob& out) {
     ops::StageProgram& stage = out.stages[i];
     stage.items.clear();
     stage.send = i + 1 < stages ? bytes_of(boundary, c.activation) : Bytes{0};
-    if (at.embedding) {
+    if (at.embedding && !cut) {
       if (table.embedding == kAbsent) {
         table.embedding = take(out);
         model::lower_embedding(embedding_spec(job), c, out.programs[table.embedding]);
@@ -236,11 +282,13 @@ void lower(const job::CheckedJob& job, ops::LoweredJob& out) {
       }
       append(stage, table.mtp);
     }
-    if (at.output) {
+    if (at.output && !cut) {
       if (table.output == kAbsent) {
         table.output = take(out);
         // A tied table is held once where both ends share a rank.
-        const bool own = !spec.model.tie_embeddings || job.parallel.pp > 1;
+        const bool one_rank =
+            job.parallel.pp == 1 || job.parallel.placement == parallel::Placement::vee;
+        const bool own = !spec.model.tie_embeddings || !one_rank;
         model::lower_output(output_spec(job), c, own, out.programs[table.output]);
         settle(spec, c, out.programs[table.output]);
         finish(out.programs[table.output], job);
@@ -250,6 +298,9 @@ void lower(const job::CheckedJob& job, ops::LoweredJob& out) {
   }
 
   const auto ranks = static_cast<std::size_t>(job.parallel.pp);
+  if (out.shares.size() < ranks) out.shares.resize(ranks);
+  for (ops::StageProgram& share : out.shares) share.items.clear();
+  if (cut) lower_shares(job, c, out);
   if (out.step_ops.size() < ranks) out.step_ops.resize(ranks);
   out.rank_count = ranks;
   for (std::size_t r = 0; r < ranks; ++r) {
@@ -257,8 +308,8 @@ void lower(const job::CheckedJob& job, ops::LoweredJob& out) {
     step_ops(job, rank_parameters(job, out, static_cast<int>(r)), out.step_ops[r]);
     const job::OptimizerKind* optimizer = job::find_optimizer(spec.optimizer.kind);
     if (optimizer == nullptr || !optimizer->orthogonalised) continue;
-    for (std::size_t stage = r; stage < stages; stage += ranks) {
-      for (const ops::StageItem& item : out.stages[stage].items) {
+    for (int part = 0; part < parts_of(job); ++part) {
+      for (const ops::StageItem& item : part_of(job, out, static_cast<int>(r), part).items) {
         orthogonalise(out.programs[item.program], item.repeat, out.step_ops[r]);
       }
     }

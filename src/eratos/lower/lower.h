@@ -16,6 +16,12 @@ namespace eratos::lower {
 // Fills `out`; its buffers are reused, so a warm one allocates nothing.
 void lower(const job::CheckedJob& job, ops::LoweredJob& out);
 
+// What a pipeline rank holds: its chunks and, behind them, its share of the vocabulary layers where
+// they are cut over all ranks.
+int parts_of(const job::CheckedJob& job);
+const ops::StageProgram& part_of(const job::CheckedJob& job, const ops::LoweredJob& lowered, int rank,
+                                 int part);
+
 // The context every layer of the job is lowered in.
 layer::LayerContext context_of(const job::CheckedJob& job);
 

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "eratos/job/optimizer.h"
+#include "eratos/lower/lower.h"
 
 namespace eratos::lower {
 
@@ -83,6 +84,10 @@ void reduce_gradients(const job::CheckedJob& job, double elements, double narrow
   }
 }
 
+// Ranks of one pipeline that hold the same stage.
+// Assumes: sharded state is cut over both copies of a bidirectional pipeline too.
+int copies(const job::CheckedJob& job) { return parallel::copies_of(job.parallel.placement); }
+
 }  // namespace
 
 double dense_shards(const job::CheckedJob& job) {
@@ -92,19 +97,23 @@ double dense_shards(const job::CheckedJob& job) {
     case Sharding::hsdp:
       return parallel::group_of(job.parallel, Axis::hsdp_shard).size;
     default:
-      return static_cast<double>(job.parallel.dp) * job.parallel.cp;
+      return static_cast<double>(job.parallel.dp) * job.parallel.cp * copies(job);
   }
 }
 
 double expert_shards(const job::CheckedJob& job) {
-  return job.parallel.sharding == Sharding::none ? 1 : job.parallel.edp();
+  return job.parallel.sharding == Sharding::none ? 1 : job.parallel.edp() * copies(job);
 }
 
 RankParameters rank_parameters(const job::CheckedJob& job, const ops::LoweredJob& lowered, int rank) {
   RankParameters n;
   const int pp = job.parallel.pp;
-  for (int chunk = 0; chunk < job.parallel.vpp; ++chunk) {
-    const ops::StageProgram& stage = lowered.stages[static_cast<std::size_t>(chunk * pp + rank)];
+  const bool cut = job.parallel.output_layer != parallel::OutputLayer::last_stage;
+  // A tied table is held twice where its two ends are on different ranks; cut over all, once.
+  const bool twice = job.spec->model.tie_embeddings && pp > 1 && !cut &&
+                     job.parallel.placement == parallel::Placement::looped;
+  for (int part = 0; part < parts_of(job); ++part) {
+    const ops::StageProgram& stage = part_of(job, lowered, rank, part);
     for (const ops::StageItem& item : stage.items) {
       const ops::Program& p = lowered.programs[item.program];
       for (const ops::Parameter& q : p.parameters) {
@@ -114,7 +123,7 @@ RankParameters rank_parameters(const job::CheckedJob& job, const ops::LoweredJob
         if (q.matrix && !q.embedding) (q.expert ? n.expert_matrix : n.dense_matrix) += elements;
         (q.expert ? n.expert : n.dense) += elements;
         if (q.replicated) n.replicated += elements;
-        if (q.embedding && job.spec->model.tie_embeddings && pp > 1) n.shared_embedding += elements;
+        if (q.embedding && twice) n.shared_embedding += elements;
       }
     }
   }
@@ -135,6 +144,11 @@ void step_ops(const job::CheckedJob& job, const RankParameters& n, std::vector<o
     // The two ends of the pipeline exchange their sums: an all-reduce of two ranks.
     collective(out, Module::gradient_reduce, CollectiveKind::send_recv, Axis::pp, ops::Stream::pp,
                bytes_of(n.shared_embedding, main), 0.0);
+  }
+  if (copies(job) > 1) {
+    // The two ranks that hold a stage of a bidirectional pipeline exchange their gradients.
+    collective(out, Module::gradient_reduce, CollectiveKind::send_recv, Axis::pp, ops::Stream::pp,
+               bytes_of(n.dense + n.expert, main), 0.0);
   }
   reduce_gradients(job, n.dense, n.dense_narrow, Axis::dp_cp, out);
   reduce_gradients(job, n.expert, n.expert_narrow, Axis::edp, out);

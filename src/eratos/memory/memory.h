@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -73,6 +74,7 @@ struct StageMemory {
   ops::Module peak_module = ops::Module::residual;
   const char* peak_program = "";
   double in_flight = 0;  // micro-batches of the whole stage at the peak (chunks counted as parts)
+  double waiting = 0;    // the same, between input gradient and weight gradient
 };
 
 // One program's lifetimes, walked once; every stage that repeats the program reads the result.
@@ -80,8 +82,12 @@ struct ProgramMemory {
   Bytes saved;          // kept between its forward and its backward, one micro-batch
   Bytes forward_peak;   // most bytes alive inside forward, its kept tensors included
   Bytes backward_peak;  // the same inside backward, all its kept tensors included at the start
+  // With the weights' gradients put off: what they still need, and the peak of the rest of backward.
+  Bytes put_off;
+  Bytes gradient_peak;
   ops::Module forward_module = ops::Module::residual;   // where those peaks are
   ops::Module backward_module = ops::Module::residual;
+  ops::Module gradient_module = ops::Module::residual;
   double dense_parameters = 0;   // local
   double expert_parameters = 0;
   double dense_frozen = 0;  // of them: not trained
@@ -96,14 +102,26 @@ struct ProgramMemory {
 
 // Walks forward, then backward, in program order: a tensor lives from the op that writes it to
 // the last that reads it, a kept one to its last reader in backward. Bytes are rounded up to
-// `rounding` a tensor. Allocation: none. Limit: 1024 tensors a program.
-void walk(const ops::Program& program, Bytes rounding, ProgramMemory& out);
+// `rounding` a tensor. `split`: also with the weights' gradients put off. Allocation: none. Limit: 1024
+// tensors a program.
+void walk(const ops::Program& program, Bytes rounding, bool split, ProgramMemory& out);
+
+// By tensor: is it read by a weight gradient and made before one? That is what a backward that puts
+// them off has to keep: the inputs of linear layers and the gradients of their outputs.
+// Source: arXiv 2401.10241, section 2.1.
+void find_put_off(const ops::Program& program, std::span<bool> out);
 
 struct StageInput {
   const ops::StageProgram* const* chunks = nullptr;  // `chunk_count` of them
   const int* in_flight = nullptr;  // per chunk: micro-batches between F and B at the peak, the one
                                    // being worked on included
+  const int* waiting = nullptr;    // per chunk: between input gradient and weight gradient then;
+                                   // null: none anywhere
+  bool splits_backward = false;    // the chunks' backward puts the weights' gradients off
   int chunk_count = 1;
+  int model_chunks = 1;            // of them parts of the model; one more is the rank's share of the
+                                   // vocabulary layers
+  int vpp = 1;                     // chunks that make one stage: less than model_chunks with two copies
   int peak_chunk = 0;              // chunk whose forward reached the peak
   bool gradients_from_start = true;  // held before the first backward (buffer, or accumulation)
   bool has_tensor_parallel = false;

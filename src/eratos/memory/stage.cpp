@@ -1,6 +1,7 @@
 // A pipeline rank's bytes at its worst moment.
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <string_view>
 
 #include "eratos/memory/memory.h"
@@ -28,6 +29,12 @@ using Programs = std::vector<ProgramMemory>;
 Bytes saved_of(const Programs& programs, const ops::StageProgram& stage) {
   Bytes total;
   for (const ops::StageItem& item : stage.items) total += programs[item.program].saved * item.repeat;
+  return total;
+}
+
+Bytes put_off_of(const Programs& programs, const ops::StageProgram& stage) {
+  Bytes total;
+  for (const ops::StageItem& item : stage.items) total += programs[item.program].put_off * item.repeat;
   return total;
 }
 
@@ -118,17 +125,19 @@ void try_backward(const Programs& programs, const StageInput& stage, const State
   for (std::size_t i = chunk.items.size(); i-- > 0;) {
     const ops::StageItem& item = chunk.items[i];
     const ProgramMemory& p = programs[item.program];
+    const bool split = stage.splits_backward && chunk_index < stage.model_chunks;
+    const Bytes peak = split ? p.gradient_peak : p.backward_peak;
     made += Bytes{gradient_of(p, state)};
     Candidate c;
     c.activations = left - p.saved;
-    c.transient = p.backward_peak + gather;
+    c.transient = peak + gather;
     // At the peak inside backward part of the program's own kept tensors is still there.
-    const Bytes own = min(p.saved, p.backward_peak);
+    const Bytes own = min(p.saved, peak);
     c.activations += own;
     c.transient -= own;
     c.gradients = stage.gradients_from_start ? all_gradients : made;
-    c.moment = p.backward_module == ops::Module::loss ? Moment::loss : Moment::backward;
-    c.module = p.backward_module;
+    c.module = split ? p.gradient_module : p.backward_module;
+    c.moment = c.module == ops::Module::loss ? Moment::loss : Moment::backward;
     c.program = p.name;
     take_larger(best, c);
     if (!stage.gradients_from_start && item.repeat > 1) {
@@ -139,6 +148,7 @@ void try_backward(const Programs& programs, const StageInput& stage, const State
     }
     made += Bytes{gradient_of(p, state)} * (item.repeat - 1);
     left -= p.saved * item.repeat;
+    if (split) left += p.put_off * item.repeat;
   }
 }
 
@@ -154,6 +164,7 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
   for (int c = 0; c < stage.chunk_count; ++c) {
     const ops::StageProgram& chunk = *stage.chunks[c];
     held += saved_of(programs, chunk) * stage.in_flight[c];
+    if (stage.waiting != nullptr) held += put_off_of(programs, chunk) * stage.waiting[c];
     for (const ops::StageItem& item : chunk.items) {
       const ProgramMemory& p = programs[item.program];
       const double n = item.repeat;
@@ -176,7 +187,9 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
   const double units = profile.state.gathered_units;
   Candidate best;
   const Bytes early = stage.gradients_from_start ? Bytes{gradients} : Bytes{0};
-  try_forward(programs, stage, held, gathered(programs, stage, state, units, false), early, best);
+  // A peak between the two gradients may have no forward of its chunk in flight.
+  if (stage.in_flight[stage.peak_chunk] > 0)
+    try_forward(programs, stage, held, gathered(programs, stage, state, units, false), early, best);
   const Bytes peak_chunk = saved_of(programs, *stage.chunks[stage.peak_chunk]);
   for (int c = 0; c < stage.chunk_count; ++c) {
     if (stage.in_flight[c] < 1) continue;
@@ -208,43 +221,60 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
   out.peak_module = best.module;
   out.peak_program = best.program;
   double chunks_held = 0;
-  for (int c = 0; c < stage.chunk_count; ++c) chunks_held += stage.in_flight[c];
-  out.in_flight = chunks_held / stage.chunk_count;
+  double chunks_waiting = 0;
+  for (int c = 0; c < stage.model_chunks; ++c) {
+    chunks_held += stage.in_flight[c];
+    if (stage.waiting != nullptr) chunks_waiting += stage.waiting[c];
+  }
+  out.in_flight = chunks_held / stage.vpp;
+  out.waiting = chunks_waiting / stage.vpp;
 }
+
+namespace {
+
+// Calls visit(tensor, copies held at the peak) for every tensor that outlives its pass.
+template <class Visit>
+void for_every_held(const std::vector<ops::Program>& programs, const StageInput& stage, Visit visit) {
+  for (int c = 0; c < stage.chunk_count; ++c) {
+    for (const ops::StageItem& item : stage.chunks[c]->items) {
+      const ops::Program& p = programs[item.program];
+      const bool waits = stage.waiting != nullptr && stage.waiting[c] > 0;
+      const auto put_off = std::make_unique<bool[]>(p.tensors.size());
+      find_put_off(p, {put_off.get(), p.tensors.size()});
+      for (std::size_t i = 0; i < p.tensors.size(); ++i) {
+        const ops::Tensor& t = p.tensors[i];
+        double copies = t.saved && !t.offloaded ? stage.in_flight[c] : 0;
+        if (waits && put_off[i]) copies += stage.waiting[c];
+        if (copies > 0) visit(t, copies * item.repeat);
+      }
+    }
+  }
+}
+
+}  // namespace
 
 void module_memory(const std::vector<ops::Program>& programs, const StageInput& stage,
                    std::vector<Bytes>& out) {
   out.assign(static_cast<std::size_t>(ops::Module::count_), Bytes{0});
-  for (int c = 0; c < stage.chunk_count; ++c) {
-    for (const ops::StageItem& item : stage.chunks[c]->items) {
-      for (const ops::Tensor& t : programs[item.program].tensors) {
-        if (!t.saved || t.offloaded) continue;
-        out[static_cast<std::size_t>(t.module)] +=
-            t.bytes() * (static_cast<double>(item.repeat) * stage.in_flight[c]);
-      }
-    }
-  }
+  for_every_held(programs, stage, [&](const ops::Tensor& t, double copies) {
+    out[static_cast<std::size_t>(t.module)] += t.bytes() * copies;
+  });
 }
 
 std::vector<Holder> holders(const std::vector<ops::Program>& programs, const StageInput& stage,
                             std::size_t most) {
   std::vector<Holder> all;
-  for (int c = 0; c < stage.chunk_count; ++c) {
-    for (const ops::StageItem& item : stage.chunks[c]->items) {
-      for (const ops::Tensor& t : programs[item.program].tensors) {
-        if (!t.saved || t.offloaded) continue;
-        const Bytes bytes = t.bytes() * (static_cast<double>(item.repeat) * stage.in_flight[c]);
-        auto same = std::find_if(all.begin(), all.end(), [&](const Holder& h) {
-          return h.module == t.module && std::string_view(h.name) == t.name;
-        });
-        if (same == all.end()) {
-          all.push_back({t.name, t.module, bytes});
-        } else {
-          same->bytes += bytes;
-        }
-      }
+  for_every_held(programs, stage, [&](const ops::Tensor& t, double copies) {
+    const Bytes bytes = t.bytes() * copies;
+    auto same = std::find_if(all.begin(), all.end(), [&](const Holder& h) {
+      return h.module == t.module && std::string_view(h.name) == t.name;
+    });
+    if (same == all.end()) {
+      all.push_back({t.name, t.module, bytes});
+    } else {
+      same->bytes += bytes;
     }
-  }
+  });
   std::stable_sort(all.begin(), all.end(),
                    [](const Holder& a, const Holder& b) { return a.bytes > b.bytes; });
   if (all.size() > most) all.resize(most);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "eratos/base/check.h"
 #include "eratos/memory/memory.h"
@@ -40,12 +41,13 @@ struct Peak {
   ops::Module module = ops::Module::residual;
 };
 
-// Runs one list. `keep` says which tensors survive their last read here.
-template <class Keep>
-Peak run(const std::vector<ops::Op>& list, double live, Lifetimes& life, Keep keep) {
+// Runs one list. `keep` says which tensors survive their last read here, `skip` which ops do not run.
+template <class Keep, class Skip>
+Peak run(const std::vector<ops::Op>& list, double live, Lifetimes& life, Keep keep, Skip skip) {
   Peak peak{live, ops::Module::residual};
   for (std::size_t i = 0; i < list.size(); ++i) {
     const ops::Op& op = list[i];
+    if (skip(op)) continue;
     for (const ops::TensorId id : op.writes) {
       if (life.alive[id]) continue;
       life.alive[id] = true;
@@ -87,7 +89,22 @@ void count_parameters(const ops::Program& p, ProgramMemory& out) {
 
 }  // namespace
 
-void walk(const ops::Program& p, Bytes rounding, ProgramMemory& out) {
+void find_put_off(const ops::Program& p, std::span<bool> out) {
+  std::fill(out.begin(), out.end(), false);
+  for (const bool writes : {false, true}) {
+    for (const ops::Op& op : p.backward) {
+      if (op.pass != ops::Pass::wgrad) continue;
+      for (const ops::TensorId id : op.reads) {
+        if (!writes) out[id] = true;
+      }
+      for (const ops::TensorId id : op.writes) {
+        if (writes) out[id] = false;
+      }
+    }
+  }
+}
+
+void walk(const ops::Program& p, Bytes rounding, bool split, ProgramMemory& out) {
   const std::size_t count = p.tensors.size();
   ERATOS_CHECK(count <= kMostTensors);
   out = ProgramMemory{};
@@ -113,7 +130,7 @@ void walk(const ops::Program& p, Bytes rounding, ProgramMemory& out) {
   }
   const Peak forward = run(p.forward, live, life, [&](ops::TensorId id) {
     return p.tensors[id].saved || id == p.output;
-  });
+  }, [](const ops::Op&) { return false; });
 
   // Backward: everything kept is there, and so is the gradient that comes in: what backward reads
   // and nothing writes.
@@ -126,13 +143,35 @@ void walk(const ops::Program& p, Bytes rounding, ProgramMemory& out) {
       for (const ops::TensorId id : op.writes) made[id] = true;
     }
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    life.alive[i] = p.tensors[i].saved;
-    if (life.last_read[i] == kNever || life.alive[i] || made[i] || i == p.input) continue;
-    life.alive[i] = true;
-    live += life.bytes[i];
+  const auto begin_backward = [&] {
+    live = saved;
+    for (std::size_t i = 0; i < count; ++i) {
+      life.alive[i] = p.tensors[i].saved;
+      if (life.last_read[i] == kNever || life.alive[i] || made[i] || i == p.input) continue;
+      life.alive[i] = true;
+      live += life.bytes[i];
+    }
+  };
+  begin_backward();
+  const Peak backward = run(
+      p.backward, live, life, [](ops::TensorId) { return false; },
+      [](const ops::Op&) { return false; });
+
+  // The same with the weights' gradients put off: what they read stays, what only they make does not
+  // come to be.
+  if (split) {
+    std::array<bool, kMostTensors> wanted;
+    find_put_off(p, {wanted.data(), count});
+    double put_off = 0;
+    for (std::size_t i = 0; i < count; ++i) put_off += wanted[i] ? life.bytes[i] : 0;
+    begin_backward();
+    const Peak gradient = run(
+        p.backward, live, life, [&](ops::TensorId id) { return wanted[id]; },
+        [](const ops::Op& op) { return op.pass == ops::Pass::wgrad; });
+    out.put_off = Bytes{put_off};
+    out.gradient_peak = Bytes{gradient.bytes};
+    out.gradient_module = gradient.module;
   }
-  const Peak backward = run(p.backward, live, life, [](ops::TensorId) { return false; });
 
   out.saved = Bytes{saved - offloaded};
   out.forward_peak = Bytes{forward.bytes};

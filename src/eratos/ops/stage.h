@@ -26,7 +26,10 @@ struct StageProgram {
 struct LoweredJob {
   std::vector<Program> programs;
   std::size_t program_count = 0;  // programs beyond it are spare capacity
-  std::vector<StageProgram> stages;        // [chunk * pp + rank]
+  std::vector<StageProgram> stages;        // [virtual stage], in the model's order
+  // [pipeline rank] with an output layer cut over all of them: the rank's shares of both vocabulary
+  // layers. Empty lists otherwise.
+  std::vector<StageProgram> shares;
   std::vector<std::vector<Op>> step_ops;   // [pipeline rank]
   std::size_t stage_count = 0;
   std::size_t rank_count = 0;

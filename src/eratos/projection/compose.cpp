@@ -19,44 +19,46 @@ void prepare(const job::CheckedJob& job, Workspace& w) {
   }
   for (std::size_t i = 0; i < w.lowered.program_count; ++i) {
     memory::walk(w.lowered.programs[i], job.spec->framework.memory.allocator_rounding,
+                 schedule_of(job).splits_backward ||
+                     job.parallel.output_layer == parallel::OutputLayer::one_barrier,
                  w.program_memory[i]);
   }
 }
 
-void fill_held(const job::CheckedJob& job, Workspace& w) {
-  const int pp = job.parallel.pp;
-  const int vpp = job.parallel.vpp;
-  w.chunks.assign(static_cast<std::size_t>(pp * vpp), schedule::ChunkCost{});
-  for (int rank = 0; rank < pp; ++rank) {
-    for (int chunk = 0; chunk < vpp; ++chunk) {
-      double held = 0;
-      for (const ops::StageItem& item :
-           w.lowered.stages[static_cast<std::size_t>(chunk * pp + rank)].items) {
-        held += w.program_memory[item.program].saved.value * item.repeat;
-      }
-      w.chunks[static_cast<std::size_t>(rank * vpp + chunk)].held = static_cast<std::int64_t>(held);
-    }
-  }
-}
-
 memory::StageInput rank_input(const job::CheckedJob& job, int rank, Workspace& w) {
-  const int pp = job.parallel.pp;
-  const int vpp = job.parallel.vpp;
+  const int chunks = parallel::chunks_of(job.parallel);
+  const int parts = lower::parts_of(job);
+  const bool split = schedule_of(job).splits_backward;
   w.stage_programs.clear();
   w.in_flight.clear();
+  w.waiting.clear();
   int peak_chunk = 0;
-  for (int chunk = 0; chunk < vpp; ++chunk) {
-    w.stage_programs.push_back(&w.lowered.stages[static_cast<std::size_t>(chunk * pp + rank)]);
-    w.in_flight.push_back(w.peaks.in_flight[static_cast<std::size_t>(rank * vpp + chunk)]);
+  for (int part = 0; part < parts; ++part) {
+    w.stage_programs.push_back(&lower::part_of(job, w.lowered, rank, part));
+    if (part == chunks) {
+      // With one barrier a share has its gradients of the input behind it when others wait.
+      const bool one = job.parallel.output_layer == parallel::OutputLayer::one_barrier;
+      const int held = w.peaks.outputs[static_cast<std::size_t>(rank)];
+      w.in_flight.push_back(one ? 0 : held);
+      w.waiting.push_back(one ? held : 0);
+      continue;
+    }
+    const auto slot = static_cast<std::size_t>(rank * chunks + part);
+    w.in_flight.push_back(w.peaks.in_flight[slot]);
+    w.waiting.push_back(w.peaks.waiting[slot]);
     // The forward that reaches the peak is of the deepest chunk that holds anything.
-    if (w.in_flight.back() > 0) peak_chunk = chunk;
+    if (w.in_flight.back() > 0) peak_chunk = part;
   }
   const job::JobSpec& spec = *job.spec;
   const layer::LayerContext c = lower::context_of(job);
   memory::StageInput in;
   in.chunks = w.stage_programs.data();
   in.in_flight = w.in_flight.data();
-  in.chunk_count = vpp;
+  in.waiting = split || parts > chunks ? w.waiting.data() : nullptr;
+  in.splits_backward = split;
+  in.chunk_count = parts;
+  in.model_chunks = chunks;
+  in.vpp = job.parallel.vpp;
   in.peak_chunk = peak_chunk;
   in.gradients_from_start =
       spec.framework.state.contiguous_gradient_buffer || job.micro_batches > 1;

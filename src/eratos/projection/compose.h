@@ -10,9 +10,6 @@ namespace eratos::projection {
 // Lowers the job and walks each program's lifetimes: fills w.lowered and w.program_memory.
 void prepare(const job::CheckedJob& job, Workspace& w);
 
-// Kept bytes a micro-batch of every slot (rank * v + chunk) into w.chunks[].held.
-void fill_held(const job::CheckedJob& job, Workspace& w);
-
 // The worst moment of one pipeline rank, from w.peaks.
 void rank_memory(const job::CheckedJob& job, const memory::StateRules& state, int rank, Workspace& w,
                  memory::StageMemory& out);

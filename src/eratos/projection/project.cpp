@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "eratos/lower/lower.h"
 #include "eratos/projection/compose.h"
+#include "eratos/projection/passes.h"
 #include "eratos/projection/state.h"
 #include "eratos/projection/warnings.h"
 
@@ -16,9 +18,8 @@ void answer_parameters(const job::CheckedJob& job, const Workspace& w, Parameter
   out.active = count.active;
   for (int rank = 0; rank < job.parallel.pp; ++rank) {
     double local = 0;
-    for (int chunk = 0; chunk < job.parallel.vpp; ++chunk) {
-      const auto& stage = w.lowered.stages[static_cast<std::size_t>(chunk * job.parallel.pp + rank)];
-      for (const ops::StageItem& item : stage.items) {
+    for (int part = 0; part < lower::parts_of(job); ++part) {
+      for (const ops::StageItem& item : lower::part_of(job, w.lowered, rank, part).items) {
         const memory::ProgramMemory& p = w.program_memory[item.program];
         local += item.repeat * (p.dense_parameters + p.expert_parameters);
       }
@@ -47,62 +48,47 @@ void answer_memory(const job::CheckedJob& job, const Options& options, Workspace
   memory::module_memory(w.lowered.programs, rank_input(job, out.peak_stage, w), out.saved_by_module);
 }
 
-struct RankPasses {
-  ChunkTime forward;
-  ChunkTime backward;
+// One micro-batch through all parts of a rank.
+struct OnePass {
+  double forward = 0;
+  double backward = 0;
 };
 
-void sum_into(ChunkTime& to, const ChunkTime& from) {
-  to.sum.compute += from.sum.compute;
-  to.sum.tp += from.sum.tp;
-  to.sum.cp += from.sum.cp;
-  to.sum.ep += from.sum.ep;
-  to.sum.dp += from.sum.dp;
-  to.sum.copies += from.sum.copies;
-  to.sum.flops += from.sum.flops;
-  for (std::size_t i = 0; i < kModules; ++i) to.sum.module[i] += from.sum.module[i];
-  to.duration += from.duration;
+OnePass one_pass(const job::CheckedJob& job, const Workspace& w, int rank) {
+  const int parts = lower::parts_of(job);
+  const double copies = parallel::copies_of(job.parallel.placement);
+  const bool split = schedule_of(job).splits_backward && !schedule_of(job).side_by_side;
+  OnePass pass;
+  for (int part = 0; part < parts; ++part) {
+    const PartTime& t = w.parts[static_cast<std::size_t>(rank * parts + part)];
+    const bool halves = split && part < parallel::chunks_of(job.parallel);
+    pass.forward += t.forward.duration / copies;
+    pass.backward +=
+        (halves ? t.input_gradient.duration + t.weight_gradient.duration : t.backward.duration) / copies;
+  }
+  return pass;
 }
 
-// Passes of every rank, and the costs the schedule needs.
-std::vector<RankPasses> time_ranks(const job::CheckedJob& job, const Pricing& pricing, Workspace& w) {
-  const job::JobSpec& spec = *job.spec;
-  const int pp = job.parallel.pp;
-  const int vpp = job.parallel.vpp;
-  if (w.program_time.size() < w.lowered.program_count) w.program_time.resize(w.lowered.program_count);
-  for (std::size_t i = 0; i < w.lowered.program_count; ++i) {
-    time_program(w.lowered.programs[i], pricing, w.program_time[i]);
+// What a pair of passes side by side hides comes off the communication of experts first, then off
+// whatever else is exposed.
+void hide_in_pairs(double hidden, PassTime& sum) {
+  for (double* exposed : {&sum.ep, &sum.cp, &sum.tp, &sum.dp, &sum.copies, &sum.compute}) {
+    const double less = std::clamp(hidden, 0.0, *exposed);
+    *exposed -= less;
+    hidden -= less;
   }
-  std::vector<RankPasses> ranks(static_cast<std::size_t>(pp));
-  w.links.assign(static_cast<std::size_t>(pp * vpp), schedule::LinkCost{});
-  const double exposed = spec.overlap.p2p ? spec.framework.overlap.pp_exposed : 1.0;
-  for (int rank = 0; rank < pp; ++rank) {
-    for (int chunk = 0; chunk < vpp; ++chunk) {
-      const auto& stage = w.lowered.stages[static_cast<std::size_t>(chunk * pp + rank)];
-      const ChunkTime f = time_chunk(stage, w.program_time.data(), false, pricing);
-      const ChunkTime b = time_chunk(stage, w.program_time.data(), true, pricing);
-      const auto slot = static_cast<std::size_t>(rank * vpp + chunk);
-      w.chunks[slot].forward = to_picoseconds(Seconds{f.duration});
-      w.chunks[slot].backward = to_picoseconds(Seconds{b.duration});
-      const double send =
-          collective::time_of(ops::CollectiveKind::send_recv, w.lowered.stages[0].send,
-                              pricing.placements[static_cast<std::size_t>(Axis::pp)], pricing.links)
-              .value;
-      const Picoseconds link = pp > 1 ? to_picoseconds(Seconds{exposed * send}) : 0;
-      w.links[slot] = {link, link};
-      sum_into(ranks[static_cast<std::size_t>(rank)].forward, f);
-      sum_into(ranks[static_cast<std::size_t>(rank)].backward, b);
-    }
-  }
-  return ranks;
 }
 
-// Returns matrix FLOPs of one micro-batch over all pipeline ranks.
+// Returns matrix FLOPs of the whole step over all pipeline ranks.
 double answer_time(const job::CheckedJob& job, const Pricing& pricing, Workspace& w, TimeAnswer& out,
                    std::vector<Warning>& warnings) {
-  const std::vector<RankPasses> ranks = time_ranks(job, pricing, w);
+  const int pp = job.parallel.pp;
+  std::vector<OnePass> passes;
   double work = 0;
-  for (const RankPasses& r : ranks) work += r.forward.duration + r.backward.duration;
+  for (int rank = 0; rank < pp; ++rank) {
+    passes.push_back(one_pass(job, w, rank));
+    work += passes.back().forward + passes.back().backward;
+  }
   if (!(work * job.micro_batches < kLongestSeconds)) {
     warnings.push_back({"step-too-long", "one step would take more than 11 days of work on its pipeline "
                                          "ranks; is the batch or the sequence right?"});
@@ -110,44 +96,52 @@ double answer_time(const job::CheckedJob& job, const Pricing& pricing, Workspace
   }
   const schedule::Schedule& schedule = schedule_of(job);
   const schedule::Shape shape = shape_of(job);
-  const auto ordered = schedule::make_order(schedule, shape, w.order);
+  const schedule::Costs costs = costs_of(job, w);
+  const auto ordered = schedule::make_order(schedule, shape, costs, w.order);
   const auto simulated =
-      ordered ? schedule::simulate(w.order, {w.chunks, w.links, schedule::Sends::blocking},
-                                   w.schedule, w.timing)
-              : ordered;
+      ordered ? schedule::simulate(w.order, costs, w.schedule, w.timing) : ordered;
   if (!simulated) {
     warnings.push_back({"schedule-refused", simulated.error().front().message});
     return 0;
   }
+  const bool overlapping = job.spec->schedule.post_validation;
   double end = 0;
   double optimizer = 0;
   double flops = 0;
   std::vector<StepTime> steps;
-  for (int rank = 0; rank < job.parallel.pp; ++rank) {
-    const RankPasses& r = ranks[static_cast<std::size_t>(rank)];
-    steps.push_back(step_time(job, pricing, w, rank, r.forward.duration, r.backward.duration));
-    const double last = to_seconds(w.timing.ranks[static_cast<std::size_t>(rank)].last_end).value;
+  for (int rank = 0; rank < pp; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    steps.push_back(step_time(job, pricing, w, rank, passes[r].forward, passes[r].backward));
+    const schedule::RankTime& t = w.timing.ranks[r];
+    // Steps that run into one another are as far apart as the longest rank's own work lasts.
+    const double last =
+        to_seconds(overlapping ? t.last_end - t.first_start : t.last_end).value;
     end = std::max(end, last + steps.back().dp_exposed);
     optimizer = std::max(optimizer, steps.back().optimizer);
-    flops += r.forward.sum.flops + r.backward.sum.flops;
-    out.stage_forward.push_back(Seconds{r.forward.duration});
-    out.stage_backward.push_back(Seconds{r.backward.duration});
+    flops += total_of(job, w, rank).sum.flops;
+    out.stage_forward.push_back(Seconds{passes[r].forward});
+    out.stage_backward.push_back(Seconds{passes[r].backward});
   }
   const double per_step = job.spec->framework.host.per_step.value;
   out.step = Seconds{end + optimizer + per_step};
   const int rank = w.timing.critical_rank;
   out.critical_stage = rank;
-  const RankPasses& r = ranks[static_cast<std::size_t>(rank)];
-  const double m = job.micro_batches;
-  out.compute = Seconds{m * (r.forward.sum.compute + r.backward.sum.compute)};
-  out.launch = Seconds{m * (r.forward.launch() + r.backward.launch()) + per_step};
-  out.exposed.tp = Seconds{m * (r.forward.sum.tp + r.backward.sum.tp)};
-  out.exposed.cp = Seconds{m * (r.forward.sum.cp + r.backward.sum.cp)};
-  out.exposed.ep = Seconds{m * (r.forward.sum.ep + r.backward.sum.ep)};
-  out.exposed.pp = to_seconds(w.timing.ranks[static_cast<std::size_t>(rank)].transfer);
-  out.exposed.dp = Seconds{m * (r.forward.sum.dp + r.backward.sum.dp) +
-                           steps[static_cast<std::size_t>(rank)].dp_exposed};
-  out.exposed.host = Seconds{m * (r.forward.sum.copies + r.backward.sum.copies)};
+  RankTotal total = total_of(job, w, rank);
+  const double launch = total.launch();
+  const schedule::RankTime& critical = w.timing.ranks[static_cast<std::size_t>(rank)];
+  if (schedule.side_by_side) {
+    const double hidden = total.duration - to_seconds(critical.busy).value;
+    hide_in_pairs(hidden, total.sum);
+  }
+  const PassTime& sum = total.sum;
+  out.compute = Seconds{sum.compute};
+  out.launch = Seconds{launch + per_step};
+  out.exposed.tp = Seconds{sum.tp};
+  out.exposed.cp = Seconds{sum.cp};
+  out.exposed.ep = Seconds{sum.ep};
+  out.exposed.pp = to_seconds(critical.transfer);
+  out.exposed.dp = Seconds{sum.dp + steps[static_cast<std::size_t>(rank)].dp_exposed};
+  out.exposed.host = Seconds{sum.copies};
   out.optimizer = Seconds{optimizer};
   out.bubble = out.step - out.compute - out.launch - out.exposed.total() - out.optimizer;
   // Rounding to picoseconds can leave a hair below zero where there is no bubble.
@@ -155,16 +149,14 @@ double answer_time(const job::CheckedJob& job, const Pricing& pricing, Workspace
     out.compute += out.bubble;
     out.bubble = Seconds{0};
   }
-  for (std::size_t i = 0; i < kModules; ++i) {
-    out.by_module[i] = Seconds{m * (r.forward.sum.module[i] + r.backward.sum.module[i])};
-  }
+  for (std::size_t i = 0; i < kModules; ++i) out.by_module[i] = Seconds{sum.module[i]};
   for (const ops::Op& op : w.lowered.step_ops[static_cast<std::size_t>(rank)]) {
     out.by_module[static_cast<std::size_t>(op.module)] += Seconds{price(op, pricing)};
   }
   return flops;
 }
 
-void answer_throughput(const job::CheckedJob& job, double flops_per_micro_batch, Seconds step,
+void answer_throughput(const job::CheckedJob& job, double flops_per_step, Seconds step,
                        ThroughputAnswer& out) {
   const job::JobSpec& spec = *job.spec;
   if (step.value <= 0) return;
@@ -181,7 +173,7 @@ void answer_throughput(const job::CheckedJob& job, double flops_per_micro_batch,
                            (spec.lora.on() ? 2.0 / 3.0 : 1.0);
   out.model_flops_per_gpu = Flops{per_token * tokens / gpus} / step;
   out.hardware_flops_per_gpu =
-      Flops{flops_per_micro_batch * job.micro_batches / job.parallel.pp} / step;
+      Flops{flops_per_step / job.parallel.pp} / step;
   const FlopsPerSecond peak = spec.cluster.accelerator.peak_of(job::gemm_dtype(spec.precision));
   if (peak.value > 0) {
     out.mfu = out.model_flops_per_gpu / peak;
@@ -197,14 +189,15 @@ Projection project(const job::CheckedJob& job, const calibration::Calibration& c
   prepare(job, w);
   fill_held(job, w);
   answer_parameters(job, w, out.parameters);
-  const auto peaks = schedule::find_peaks(
-      schedule_of(job), shape_of(job), {.chunks = w.chunks, .links = {}}, w.order, w.peaks);
+  const Pricing pricing = make_pricing(job, calibration);
+  fill_times(job, pricing, w);
+  const auto peaks =
+      schedule::find_peaks(schedule_of(job), shape_of(job), costs_of(job, w), w.order, w.peaks);
   if (!peaks) {
     out.warnings.push_back({"schedule-refused", peaks.error().front().message});
     return out;
   }
   answer_memory(job, options, w, out.memory);
-  const Pricing pricing = make_pricing(job, calibration);
   const double flops = answer_time(job, pricing, w, out.time, out.warnings);
   answer_throughput(job, flops, out.time.step, out.throughput);
   const calibration::Residuals& r = calibration.residuals;

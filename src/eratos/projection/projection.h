@@ -104,6 +104,10 @@ struct WorkspaceDeleter {
 using WorkspacePtr = std::unique_ptr<Workspace, WorkspaceDeleter>;
 WorkspacePtr make_workspace();
 
+// What the job's schedule itself forbids: too few micro-batches, an odd pp, ... job::check() does not
+// know orders.
+Diagnostics schedule_faults(const job::CheckedJob& job);
+
 // What a search needs first. Allocation: none when `w` is warm.
 struct Screen {
   bool fits = false;

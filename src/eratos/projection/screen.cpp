@@ -2,6 +2,7 @@
 #include <cstddef>
 
 #include "eratos/kernel/kernel.h"
+#include "eratos/lower/lower.h"
 #include "eratos/projection/compose.h"
 #include "eratos/projection/state.h"
 #include "eratos/schedule/bounds.h"
@@ -38,7 +39,9 @@ Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibr
   const schedule::Schedule& schedule = schedule_of(job);
   const schedule::Shape shape = shape_of(job);
   Screen out;
-  if (!schedule::find_peaks(schedule, shape, {.chunks = w.chunks, .links = {}}, w.order, w.peaks)) return out;
+  // An order that looks at times is the same only for the same times.
+  if (schedule.generate_for != nullptr) fill_times(job, make_pricing(job, calibration), w);
+  if (!schedule::find_peaks(schedule, shape, costs_of(job, w), w.order, w.peaks)) return out;
 
   const memory::StateRules state = state_rules(job);
   memory::StageMemory stage;
@@ -60,29 +63,47 @@ Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibr
     w.program_time[i].forward.compute = bound_of(w.lowered.programs[i].forward, kernels);
     w.program_time[i].backward.compute = bound_of(w.lowered.programs[i].backward, kernels);
   }
-  const int pp = job.parallel.pp;
-  const int vpp = job.parallel.vpp;
-  for (int rank = 0; rank < pp; ++rank) {
-    for (int chunk = 0; chunk < vpp; ++chunk) {
+  // Whole backwards: their bound holds for the halves together, and what hides is left out.
+  const int chunks = parallel::chunks_of(job.parallel);
+  double most = 0;
+  for (int rank = 0; rank < job.parallel.pp; ++rank) {
+    double work = 0;
+    for (int part = 0; part < lower::parts_of(job); ++part) {
       double forward = 0;
       double backward = 0;
-      for (const ops::StageItem& item :
-           w.lowered.stages[static_cast<std::size_t>(chunk * pp + rank)].items) {
+      for (const ops::StageItem& item : lower::part_of(job, w.lowered, rank, part).items) {
         forward += w.program_time[item.program].forward.compute * item.repeat;
         backward += w.program_time[item.program].backward.compute * item.repeat;
       }
-      schedule::ChunkCost& cost = w.chunks[static_cast<std::size_t>(rank * vpp + chunk)];
-      cost.forward = floor_picoseconds(forward);
-      cost.backward = floor_picoseconds(backward);
+      work += forward + backward;
+      if (part == chunks) {
+        // Which half of a share's backward runs when is left open.
+        w.outputs[static_cast<std::size_t>(rank)] = {floor_picoseconds(forward), 0, 0};
+        continue;
+      }
+      schedule::ChunkCost& cost = w.chunks[static_cast<std::size_t>(rank * chunks + part)];
+      cost = {.forward = floor_picoseconds(forward), .backward = floor_picoseconds(backward)};
+      // So it is here: an input's gradient may be all of a split backward, or nothing.
+      cost.weight_gradient = cost.backward;
     }
+    most = std::max(most, work);
   }
-  const schedule::Bounds bounds =
-      schedule::bounds(schedule, shape, {w.chunks, {}, schedule::Sends::overlapped});
+  const double m = schedule::micro_batches_of(shape, schedule.placement);
+  out.step_lower_bound = Seconds{most * m};
+  if (!spec.schedule.post_validation) {
+    const schedule::Bounds bounds =
+        schedule::bounds(schedule, shape,
+                         {.chunks = w.chunks,
+                          .links = {},
+                          .sends = schedule::Sends::overlapped,
+                          .outputs = w.outputs});
+    out.step_lower_bound = max(out.step_lower_bound, to_seconds(bounds.lower));
+  }
   double optimizer = 0;
   for (std::size_t r = 0; r < w.lowered.rank_count; ++r) {
     optimizer = std::max(optimizer, bound_of(w.lowered.step_ops[r], kernels));
   }
-  out.step_lower_bound = to_seconds(bounds.lower) + Seconds{optimizer};
+  out.step_lower_bound += Seconds{optimizer};
   return out;
 }
 

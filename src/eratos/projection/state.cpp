@@ -2,6 +2,7 @@
 
 #include "eratos/base/check.h"
 #include "eratos/job/optimizer.h"
+#include "eratos/projection/projection.h"
 #include "eratos/lower/step.h"
 
 namespace eratos::projection {
@@ -94,7 +95,14 @@ const schedule::Schedule& schedule_of(const job::CheckedJob& job) {
 }
 
 schedule::Shape shape_of(const job::CheckedJob& job) {
-  return {job.parallel.pp, job.parallel.vpp, job.micro_batches, job.spec->schedule.group_size};
+  return {job.parallel.pp, parallel::chunks_of(job.parallel), job.micro_batches,
+          job.spec->schedule.group_size, job.parallel.output_layer};
+}
+
+Diagnostics schedule_faults(const job::CheckedJob& job) {
+  Diagnostics faults;
+  if (auto why = schedule::refusal(schedule_of(job), shape_of(job))) faults.push_back(std::move(*why));
+  return faults;
 }
 
 }  // namespace eratos::projection

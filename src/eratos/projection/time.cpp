@@ -19,12 +19,21 @@ constexpr double kScanRate = 0.25;
 
 std::size_t index_of(ops::Module m) { return static_cast<std::size_t>(m); }
 
-void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, PassTime& out) {
+// Which ops of a backward a pass runs.
+enum class Half : std::uint8_t { both, input_gradient, weight_gradient };
+
+bool runs(const ops::Op& op, Half half) {
+  if (half == Half::both) return true;
+  return (op.pass == ops::Pass::wgrad) == (half == Half::weight_gradient);
+}
+
+void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, Half half, PassTime& out) {
   out = PassTime{};
   std::array<double, kStreams> communication{};
   std::array<double, kStreams> overlappable{};  // weighted by time
   std::array<ops::Module, kStreams> owner{};
   for (const ops::Op& op : list) {
+    if (!runs(op, half)) continue;
     const double t = price(op, pricing);
     if (const auto* c = std::get_if<ops::Collective>(&op.work)) {
       const auto s = static_cast<std::size_t>(op.stream);
@@ -60,6 +69,8 @@ void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, PassTim
   out.compute += slowed;
 }
 
+}  // namespace
+
 void add(PassTime& to, const PassTime& from, double times) {
   to.compute += from.compute * times;
   to.tp += from.tp * times;
@@ -71,6 +82,8 @@ void add(PassTime& to, const PassTime& from, double times) {
   to.flops += from.flops * times;
   for (std::size_t i = 0; i < kModules; ++i) to.module[i] += from.module[i] * times;
 }
+
+namespace {
 
 bool tp_crosses_nodes(const Pricing& pricing) {
   const auto& p = pricing.job->parallel;
@@ -131,15 +144,37 @@ double price(const ops::Op& op, const Pricing& pricing) {
       .value;
 }
 
-void time_program(const ops::Program& program, const Pricing& pricing, ProgramTime& out) {
-  time_pass(program.forward, pricing, out.forward);
-  time_pass(program.backward, pricing, out.backward);
+void time_program(const ops::Program& program, const Pricing& pricing, bool split, ProgramTime& out) {
+  time_pass(program.forward, pricing, Half::both, out.forward);
+  time_pass(program.backward, pricing, Half::both, out.backward);
+  if (split) {
+    time_pass(program.backward, pricing, Half::input_gradient, out.input_gradient);
+    time_pass(program.backward, pricing, Half::weight_gradient, out.weight_gradient);
+  }
   out.layer = program.input != ops::kNoTensor && program.output != ops::kNoTensor;
   out.moe = false;
   for (const ops::Op& op : program.forward) out.moe = out.moe || op.module == ops::Module::router;
 }
 
-ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs, bool backward,
+namespace {
+
+const PassTime& pass_of(const ProgramTime& p, ChunkPass pass) {
+  switch (pass) {
+    case ChunkPass::forward:
+      return p.forward;
+    case ChunkPass::backward:
+      return p.backward;
+    case ChunkPass::input_gradient:
+      return p.input_gradient;
+    case ChunkPass::weight_gradient:
+      return p.weight_gradient;
+  }
+  return p.forward;
+}
+
+}  // namespace
+
+ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs, ChunkPass pass,
                      const Pricing& pricing) {
   const auto& spec = *pricing.job->spec;
   const auto& host = spec.framework.host;
@@ -148,10 +183,12 @@ ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs
   double moe_layers = 0;
   for (const ops::StageItem& item : stage.items) {
     const ProgramTime& p = programs[item.program];
-    add(out.sum, backward ? p.backward : p.forward, item.repeat);
+    add(out.sum, pass_of(p, pass), item.repeat);
+    if (pass == ChunkPass::weight_gradient) continue;
     if (p.layer) layers += item.repeat;
     if (p.moe) moe_layers += item.repeat;
   }
+  if (pass == ChunkPass::weight_gradient && out.sum.kernels <= 0) return out;
   const double per_layer =
       host.per_layer.value +
       (tp_crosses_nodes(pricing) || (pricing.job->parallel.pp > 1 && pricing.job->parallel.tp > 1 &&

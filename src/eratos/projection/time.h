@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "eratos/collective/collective.h"
 #include "eratos/job/job.h"
@@ -39,6 +40,10 @@ struct PassTime {
 struct ProgramTime {
   PassTime forward;
   PassTime backward;
+  // Its halves, where the schedule runs them apart: the second is the weights' gradients, the first
+  // all else, recomputation included.
+  PassTime input_gradient;
+  PassTime weight_gradient;
   bool layer = false;  // a transformer layer: the host pays per_layer for it
   bool moe = false;
 };
@@ -64,8 +69,15 @@ struct Pricing {
 Pricing make_pricing(const job::CheckedJob& job, const calibration::Calibration& calibration);
 
 double price(const ops::Op& op, const Pricing& pricing);
-void time_program(const ops::Program& program, const Pricing& pricing, ProgramTime& out);
-ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs, bool backward,
+// `split`: the halves of backward too.
+void time_program(const ops::Program& program, const Pricing& pricing, bool split, ProgramTime& out);
+
+enum class ChunkPass : std::uint8_t { forward, backward, input_gradient, weight_gradient };
+// The host pays for a layer's Python once in forward and once in backward: with its input gradient.
+// Source: Megatron-LM forks put weight gradients into a queue of their own, launched without the
+// layer's code (sail-sg/zero-bubble-pipeline-parallelism, WeightGradStore).
+ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs, ChunkPass pass,
                      const Pricing& pricing);
+void add(PassTime& to, const PassTime& from, double times);
 
 }  // namespace eratos::projection

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "eratos/reader/schedule_words.h"
 #include "eratos/reader/export_job.h"
 #include "eratos/reader/job_yaml.h"
 
@@ -143,12 +144,14 @@ void write_schedule(Keys& keys, bool primus) {
   keys.copy_some("microbatch_group_size_per_vp_stage", "schedule.group_size");
   const std::string algorithm = job.word("schedule.algorithm");
   if (!primus || algorithm == "auto") return;
-  if (algorithm == "zb-1p") {
+  if (algorithm == "zb-auto") {
     keys.put("patch_zero_bubble", true);
     keys.put("enable_zero_bubble", true);
-  } else {
+    keys.copy_some("zero_bubble_max_pending_backward", "schedule.activation_limit");
+    keys.put("enable_optimizer_post_validation", job.is_on("schedule.post_validation"));
+  } else if (const std::string_view word = primus_schedule_word(algorithm); !word.empty()) {
     keys.put("patch_primus_pipeline", true);
-    keys.put("pp_algorithm", algorithm);
+    keys.put("pp_algorithm", std::string(word));
   }
 }
 

@@ -40,6 +40,12 @@ inline constexpr Name<parallel::Sharding> kShardings[] = {
     {"zero2", parallel::Sharding::zero2}, {"zero3", parallel::Sharding::zero3},
     {"hsdp", parallel::Sharding::hsdp},
 };
+inline constexpr Name<parallel::OutputLayer> kOutputLayerNames[] = {
+    {"last-stage", parallel::OutputLayer::last_stage},
+    {"two-barriers", parallel::OutputLayer::two_barriers},
+    {"one-barrier", parallel::OutputLayer::one_barrier},
+    {"interlaced", parallel::OutputLayer::interlaced},
+};
 inline constexpr Name<parallel::CpKind> kCpKinds[] = {
     {"p2p", parallel::CpKind::p2p},
     {"all_gather", parallel::CpKind::all_gather},

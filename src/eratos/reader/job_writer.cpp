@@ -180,6 +180,9 @@ Node job_to_node(const JobSpec& job, Expand expand) {
   out.set("schedule", Group()
                           .with("algorithm", Node::string(job.schedule.algorithm))
                           .with("group_size", count_or_null(job.schedule.group_size))
+                          .with("output_layer", spelled(job.schedule.output_layer, kOutputLayerNames))
+                          .with("activation_limit", count_or_null(job.schedule.activation_limit))
+                          .with("post_validation", Node::boolean(job.schedule.post_validation))
                           .node);
   out.set("moe", Group()
                      .with("dispatcher", spelled(job.routing.dispatcher, kDispatchers))

@@ -12,6 +12,7 @@
 #include "eratos/reader/job_names.h"
 #include "eratos/reader/layout.h"
 #include "eratos/reader/recompute_policy.h"
+#include "eratos/reader/schedule_words.h"
 
 namespace eratos::reader {
 
@@ -231,8 +232,15 @@ void read_overlap_and_schedule(Fields& top, JobSpec& job) {
   overlap.read("p2p", job.overlap.p2p);
   overlap.finish();
   Fields schedule = top.child("schedule");
-  schedule.read("algorithm", job.schedule.algorithm);
+  schedule.read("activation_limit", job.schedule.activation_limit);
+  if (std::string word; schedule.read("algorithm", word)) {
+    const int limit = job.schedule.activation_limit;
+    if (!set_schedule(word, job)) job.schedule.algorithm = word;  // job::check() says what is known
+    if (limit > 0) job.schedule.activation_limit = limit;
+  }
   schedule.read("group_size", job.schedule.group_size);
+  schedule.read_name("output_layer", job.schedule.output_layer, kOutputLayerNames);
+  schedule.read("post_validation", job.schedule.post_validation);
   schedule.finish();
 }
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "eratos/reader/layout.h"
+#include "eratos/reader/schedule_words.h"
 #include "eratos/reader/megatron_job.h"
 
 namespace eratos::reader {
@@ -201,8 +202,16 @@ void read_schedule(MegatronKeys& keys, job::JobSpec& job) {
   const bool own = keys.is_on("patch_primus_pipeline");
   const std::string algorithm = keys.word("pp_algorithm").value_or("1f1b-interleaved");
   if (own && job.parallel.pp > 1) {
+    // Its own 1F1B orders are Megatron's.
     if (algorithm == "1f1b" || algorithm == "1f1b-interleaved") return;
-    job.schedule.algorithm = algorithm;
+    const std::string_view ours = primus_schedule(algorithm);
+    if (ours.empty()) {
+      keys.fail("pp_algorithm", "pipeline schedule `" + algorithm + "` is not modelled",
+                "use 1f1b, 1f1b-interleaved, zero-bubble, zero-bubble-heuristic, zbv-formatted, v-half "
+                "or v-min");
+      return;
+    }
+    job.schedule.algorithm = std::string(ours);
     keys.note("schedule.algorithm", "pp_algorithm");
     return;
   }
@@ -210,10 +219,27 @@ void read_schedule(MegatronKeys& keys, job::JobSpec& job) {
   const bool enabled = keys.is_on("enable_zero_bubble");
   const bool v_schedule = keys.is_on("zero_bubble_v_schedule");
   const std::string setup = keys.word("zero_bubble_v_schedule_mem_setup").value_or("half");
-  if (zero_bubble && (enabled || v_schedule) && job.parallel.pp > 1) {
-    job.schedule.algorithm = !v_schedule ? "zb-1p" : setup == "zb" ? "zbv" : "v-" + setup;
+  const std::string pending = keys.word("zero_bubble_max_pending_backward").value_or("auto");
+  const bool post_validation = keys.is_on("enable_optimizer_post_validation");
+  if (!zero_bubble || !(enabled || v_schedule) || job.parallel.pp == 1) return;
+  if (v_schedule) {
+    job.schedule.algorithm = setup == "zb" ? "zbv" : "v-" + setup;
+    keys.note("schedule.algorithm", "zero_bubble_v_schedule_mem_setup");
+  } else {
+    job.schedule.algorithm = "zb-auto";
     keys.note("schedule.algorithm", "patch_zero_bubble");
+    int limit = job.parallel.pp;
+    if (pending != "auto") limit = std::atoi(pending.c_str());
+    if (pending == "auto") {
+      keys.warn("schedule.activation_limit",
+                "a limit found from the memory left at run time is projected as pp micro-batches",
+                "zero_bubble_max_pending_backward");
+    }
+    job.schedule.activation_limit = std::max(limit, 0);
+    keys.note("schedule.activation_limit", "zero_bubble_max_pending_backward");
   }
+  job.schedule.post_validation = post_validation;
+  keys.note("schedule.post_validation", "enable_optimizer_post_validation");
 }
 
 }  // namespace

@@ -78,6 +78,16 @@ void set_lora(std::string_view words, job::LoraSpec& out) {
 void apply_setting(std::string_view what, job::JobSpec& spec) {
   if (what == "layers redistributed") {
     spec.layout = redistributed(spec);
+  } else if (constexpr std::string_view kOutput = "output layer ";
+             what.substr(0, kOutput.size()) == kOutput) {
+    for (const parallel::OutputLayer o : parallel::kOutputLayers) {
+      if (parallel::name_of(o) == what.substr(kOutput.size())) spec.schedule.output_layer = o;
+    }
+    ERATOS_CHECK(spec.schedule.output_layer != parallel::OutputLayer::last_stage);
+  } else if (what == "optimizer validated afterwards") {
+    spec.schedule.post_validation = spec.schedule.algorithm == "zb-auto";
+  } else if (what == "optimizer synchronised") {
+    spec.schedule.post_validation = false;
   } else if (what == "bf16 gradient reduction") {
     spec.gradient_reduce_bf16 = true;
   } else if (what == "context parallelism by all-to-all") {
@@ -369,7 +379,7 @@ std::optional<Unusable> RunReader::State::fill_words(const TruthRow& row, Run& r
            {"precision not modelled", read_precision(row.text("precision"), notes, spec.precision)},
            {"recompute policy not modelled",
             read_recompute(row.text("recompute"), spec.model.layers(), spec.recompute)},
-           {"schedule not modelled", read_schedule(row.text("schedule"), spec.schedule)},
+           {"schedule not modelled", read_schedule(row.text("schedule"), spec)},
            {"dispatch not modelled", read_dispatch(row.text("moe_comm"), spec.routing)}}) {
     if (!what.empty()) return unusable(run.name, reason, what);
   }

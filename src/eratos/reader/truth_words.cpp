@@ -10,7 +10,7 @@
 
 #include "eratos/base/check.h"
 #include "eratos/reader/pattern_table.h"
-#include "eratos/schedule/registry.h"
+#include "eratos/reader/schedule_words.h"
 
 namespace eratos::reader {
 
@@ -180,12 +180,11 @@ std::string read_precision(std::string_view word, std::string_view notes, job::R
   return "precision " + std::string(word);
 }
 
-std::string read_schedule(std::string_view word, job::ScheduleSpec& out) {
+std::string read_schedule(std::string_view word, job::JobSpec& out) {
   // A row without pipeline says "none"; the framework's own choice is the same then.
   if (word.empty() || word == "none") return "";
-  if (schedule::find(word) == nullptr) return "schedule " + std::string(word);
-  out.algorithm = std::string(word);
-  return "";
+  const std::string_view name = word.substr(0, word.find(' '));  // a remark in brackets may follow
+  return set_schedule(name, out) ? "" : "schedule " + std::string(word);
 }
 
 void read_overlap(std::string_view words, job::OverlapSpec& out) {

@@ -19,7 +19,8 @@ std::string read_recompute(std::string_view words, int layers, job::RecomputeSpe
 // "bf16", "fp8-hybrid", ...; `notes` may say that fp8-hybrid is tensorwise. "" is taken for bf16.
 std::string read_precision(std::string_view word, std::string_view notes, job::Recipe& out);
 
-std::string read_schedule(std::string_view word, job::ScheduleSpec& out);
+// pp of `out` is known.
+std::string read_schedule(std::string_view word, job::JobSpec& out);
 // "grad-reduce param-gather tp-comm pp-p2p moe-a2a", "none", prose; "" leaves the defaults.
 void read_overlap(std::string_view words, job::OverlapSpec& out);
 layer::AttentionKernel read_attention(std::string_view words);

@@ -100,6 +100,7 @@ std::string memory_csv(const Answer& a) {
     row.bytes("reserved_bytes", s.reserved);
     row.bytes("device_bytes", s.device);
     row.number("in_flight_micro_batches", s.in_flight);
+    row.number("waiting_micro_batches", s.waiting);
     row.text("peak_moment", memory::name_of(s.moment));
     row.bytes("capacity_bytes", m.capacity);
     if (out.empty()) out = row.heads + '\n';

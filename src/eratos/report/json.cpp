@@ -44,6 +44,7 @@ Node stage_node(const memory::StageMemory& s, int stage) {
   out.set("reserved_bytes", bytes(s.reserved));
   out.set("device_bytes", bytes(s.device));
   out.set("in_flight_micro_batches", number(s.in_flight));
+  out.set("waiting_micro_batches", number(s.waiting));
   out.set("peak_moment", Node::string(std::string(memory::name_of(s.moment))));
   return out;
 }

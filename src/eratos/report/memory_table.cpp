@@ -23,7 +23,9 @@ std::vector<std::string> stage_cells(const memory::StageMemory& s, const std::st
           gib_number(s.reserved),
           gib_number(s.communication + s.framework),
           gib_number(s.device),
-          fmt::format("{:.4g}", s.in_flight),
+          // "5+3W": five between forward and backward, three that wait for their weights' gradients.
+          s.waiting > 0 ? fmt::format("{:.4g}+{:.4g}W", s.in_flight, s.waiting)
+                        : fmt::format("{:.4g}", s.in_flight),
           std::string(memory::name_of(s.moment))};
 }
 

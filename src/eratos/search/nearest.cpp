@@ -101,7 +101,7 @@ std::vector<Move> moves_from(const job::JobSpec& from) {
 bool try_one(const job::JobSpec& spec, const calibration::Calibration& calibration,
              const projection::Options& options, projection::Workspace& w, projection::Screen& out) {
   job::CheckedJob checked;
-  if (!job::check(spec, checked).empty()) return false;
+  if (!job::check(spec, checked).empty() || !projection::schedule_faults(checked).empty()) return false;
   out = projection::screen(checked, calibration, options, w);
   return out.fits;
 }

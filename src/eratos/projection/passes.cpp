@@ -1,0 +1,185 @@
+#include "eratos/projection/passes.h"
+
+#include <array>
+#include <cstddef>
+
+#include "eratos/lower/lower.h"
+#include "eratos/projection/state.h"
+#include "eratos/projection/workspace.h"
+
+namespace eratos::projection {
+
+namespace {
+
+using parallel::OutputLayer;
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+std::int64_t bytes_of_items(const Workspace& w, const ops::StageProgram& stage,
+                            Bytes memory::ProgramMemory::*which) {
+  double bytes = 0;
+  for (const ops::StageItem& item : stage.items) {
+    bytes += (w.program_memory[item.program].*which).value * item.repeat;
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
+Picoseconds rounded(const ChunkTime& t) { return to_picoseconds(Seconds{t.duration}); }
+
+// What all ranks send one another for a cut output layer, one micro-batch: the last stage's output to
+// all; then two numbers a token (maximum and sum of exponentials) and the input's gradient, together
+// with one barrier, one after the other with two.
+// Source: arXiv 2411.05288, section 4. A ring broadcast moves what an all-gather of its result does.
+schedule::OutputLinks output_links(const job::CheckedJob& job, const Pricing& pricing, Bytes hidden) {
+  const auto& place = pricing.placements[static_cast<std::size_t>(Axis::pp)];
+  const auto price = [&](ops::CollectiveKind kind, Bytes bytes) {
+    return to_picoseconds(collective::time_of(kind, bytes, place, pricing.links));
+  };
+  const layer::LayerContext c = lower::context_of(job);
+  const Bytes statistics = bytes_of(2.0 * c.tokens(), DType::fp32);
+  schedule::OutputLinks links;
+  links.broadcast = price(ops::CollectiveKind::all_gather, hidden);
+  if (job.parallel.output_layer == OutputLayer::one_barrier) {
+    links.barrier = price(ops::CollectiveKind::all_reduce, hidden + statistics);
+  } else {
+    links.barrier = price(ops::CollectiveKind::all_reduce, statistics);
+    links.second_barrier = price(ops::CollectiveKind::all_reduce, hidden);
+  }
+  return links;
+}
+
+struct Counts {
+  double forward = 0;
+  double backward = 0;
+  double input_gradient = 0;
+  double weight_gradient = 0;
+};
+
+Counts counts_of(const job::CheckedJob& job, const Workspace& w, int rank, int part) {
+  const schedule::Schedule& schedule = schedule_of(job);
+  const double m = schedule::micro_batches_of(shape_of(job), schedule.placement);
+  if (part == parallel::chunks_of(job.parallel)) {
+    if (job.parallel.output_layer != OutputLayer::one_barrier) return {m, m, 0, 0};
+    return {m, 0, m, m};
+  }
+  if (!schedule.splits_backward) return {m, m, 0, 0};
+  if (!schedule.side_by_side) return {m, 0, m, m};
+  Counts n{m, 0, 0, 0};
+  for (const schedule::Action& a : w.order.of(rank)) {
+    if (a.chunk != part) continue;
+    if (a.kind == schedule::Kind::backward) n.backward += 1;
+    if (a.kind == schedule::Kind::input_gradient) n.input_gradient += 1;
+    if (a.kind == schedule::Kind::weight_gradient) n.weight_gradient += 1;
+  }
+  return n;
+}
+
+}  // namespace
+
+void fill_held(const job::CheckedJob& job, Workspace& w) {
+  const int chunks = parallel::chunks_of(job.parallel);
+  w.chunks.assign(at(job.parallel.pp * chunks), schedule::ChunkCost{});
+  const bool cut = job.parallel.output_layer != OutputLayer::last_stage;
+  w.outputs.assign(cut ? at(job.parallel.pp) : 0, schedule::OutputCost{});
+  w.limits.clear();
+  for (int rank = 0; rank < job.parallel.pp; ++rank) {
+    std::int64_t stage_held = 0;
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      const ops::StageProgram& stage = lower::part_of(job, w.lowered, rank, chunk);
+      schedule::ChunkCost& cost = w.chunks[at(rank * chunks + chunk)];
+      cost.held = bytes_of_items(w, stage, &memory::ProgramMemory::saved);
+      cost.kept = bytes_of_items(w, stage, &memory::ProgramMemory::put_off);
+      stage_held += cost.held;
+    }
+    if (cut) {
+      w.outputs[at(rank)].held = bytes_of_items(
+          w, lower::part_of(job, w.lowered, rank, chunks),
+          job.parallel.output_layer == OutputLayer::one_barrier ? &memory::ProgramMemory::put_off
+                                                                : &memory::ProgramMemory::saved);
+    }
+    if (job.spec->schedule.activation_limit > 0) {
+      w.limits.push_back(stage_held * job.spec->schedule.activation_limit);
+    }
+  }
+}
+
+void fill_times(const job::CheckedJob& job, const Pricing& pricing, Workspace& w) {
+  const job::JobSpec& spec = *job.spec;
+  const int pp = job.parallel.pp;
+  const int chunks = parallel::chunks_of(job.parallel);
+  const int parts = lower::parts_of(job);
+  const bool split = schedule_of(job).splits_backward;
+  const bool cut = parts > chunks;
+  if (w.program_time.size() < w.lowered.program_count) w.program_time.resize(w.lowered.program_count);
+  for (std::size_t i = 0; i < w.lowered.program_count; ++i) {
+    time_program(w.lowered.programs[i], pricing, split || cut, w.program_time[i]);
+  }
+  const double exposed = spec.overlap.p2p ? spec.framework.overlap.pp_exposed : 1.0;
+  const double send =
+      collective::time_of(ops::CollectiveKind::send_recv, w.lowered.stages[0].send,
+                          pricing.placements[static_cast<std::size_t>(Axis::pp)], pricing.links)
+          .value;
+  const Picoseconds link = pp > 1 ? to_picoseconds(Seconds{exposed * send}) : 0;
+  w.links.assign(at(pp * chunks), schedule::LinkCost{link, link});
+  w.parts.resize(at(pp * parts));
+  for (int rank = 0; rank < pp; ++rank) {
+    for (int part = 0; part < parts; ++part) {
+      const ops::StageProgram& stage = lower::part_of(job, w.lowered, rank, part);
+      const auto price = [&](ChunkPass pass) {
+        return time_chunk(stage, w.program_time.data(), pass, pricing);
+      };
+      PartTime& t = w.parts[at(rank * parts + part)];
+      t = {price(ChunkPass::forward), price(ChunkPass::backward), {}, {}};
+      if (split || part == chunks) {
+        t.input_gradient = price(ChunkPass::input_gradient);
+        t.weight_gradient = price(ChunkPass::weight_gradient);
+      }
+      if (part == chunks) {
+        const bool one = job.parallel.output_layer == OutputLayer::one_barrier;
+        w.outputs[at(rank)].output = rounded(t.forward) + (one ? rounded(t.input_gradient) : 0);
+        w.outputs[at(rank)].output_gradient = rounded(one ? t.weight_gradient : t.backward);
+        continue;
+      }
+      schedule::ChunkCost& cost = w.chunks[at(rank * chunks + part)];
+      cost.forward = rounded(t.forward);
+      cost.backward = rounded(t.backward);
+      cost.input_gradient = rounded(t.input_gradient);
+      cost.weight_gradient = rounded(t.weight_gradient);
+      cost.forward_hideable = to_picoseconds(Seconds{t.forward.sum.ep});
+      cost.backward_hideable = to_picoseconds(Seconds{t.backward.sum.ep});
+    }
+  }
+  if (cut) w.output_links = output_links(job, pricing, w.lowered.shares[0].send);
+}
+
+schedule::Costs costs_of(const job::CheckedJob& job, Workspace& w) {
+  return {.chunks = w.chunks,
+          .links = w.links,
+          // Source: docs/MODEL.md, schedule: Megatron-LM's batched sends keep both sides.
+          .sends = schedule::Sends::blocking,
+          .outputs = w.outputs,
+          .output_links = job.parallel.output_layer == OutputLayer::last_stage ? schedule::OutputLinks{}
+                                                                               : w.output_links,
+          .limits = w.limits};
+}
+
+RankTotal total_of(const job::CheckedJob& job, const Workspace& w, int rank) {
+  const int parts = lower::parts_of(job);
+  RankTotal total;
+  for (int part = 0; part < parts; ++part) {
+    const PartTime& t = w.parts[at(rank * parts + part)];
+    const Counts n = counts_of(job, w, rank, part);
+    const std::array<std::pair<const ChunkTime*, double>, 4> passes{
+        {{&t.forward, n.forward},
+         {&t.backward, n.backward},
+         {&t.input_gradient, n.input_gradient},
+         {&t.weight_gradient, n.weight_gradient}}};
+    for (const auto& [time, count] : passes) {
+      add(total.sum, time->sum, count);
+      total.duration += time->duration * count;
+    }
+  }
+  return total;
+}
+
+}  // namespace eratos::projection

@@ -1,0 +1,43 @@
+// What each action of the schedule takes and holds, from the rank's own programs: the tables that
+// room `schedule` is asked with.
+#pragma once
+
+#include <vector>
+
+#include "eratos/job/job.h"
+#include "eratos/projection/time.h"
+#include "eratos/schedule/registry.h"
+#include "eratos/schedule/simulate.h"
+
+namespace eratos::projection {
+
+struct Workspace;
+
+// One chunk of one rank, one micro-batch.
+struct PartTime {
+  ChunkTime forward;
+  ChunkTime backward;
+  ChunkTime input_gradient;  // zero unless the schedule splits backward
+  ChunkTime weight_gradient;
+};
+
+// Fills w.chunks' bytes (and w.outputs'), nothing else of them.
+void fill_held(const job::CheckedJob& job, Workspace& w);
+
+// Fills w.parts ([rank * parts + part], lower::part_of) and the times of w.chunks, w.links, w.outputs
+// and w.output_links.
+void fill_times(const job::CheckedJob& job, const Pricing& pricing, Workspace& w);
+
+// Everything the schedule is told; views into `w`.
+schedule::Costs costs_of(const job::CheckedJob& job, Workspace& w);
+
+// A rank's whole step by streams and modules, and its passes' time without waiting. Needs w.parts and,
+// for a schedule that mixes whole and split backwards, w.order.
+struct RankTotal {
+  PassTime sum;
+  double duration = 0;
+  double launch() const { return duration > sum.device() ? duration - sum.device() : 0; }
+};
+RankTotal total_of(const job::CheckedJob& job, const Workspace& w, int rank);
+
+}  // namespace eratos::projection

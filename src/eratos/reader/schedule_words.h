@@ -1,0 +1,20 @@
+// Names of pipeline schedules as papers and frameworks write them.
+#pragma once
+
+#include <string_view>
+
+#include "eratos/job/job.h"
+
+namespace eratos::reader {
+
+// Sets the schedule that `word` names, pp being known: our own name, or one of the papers' that means
+// one of ours with a limit (zb-1p, zb-2p). False: not known; nothing is set.
+bool set_schedule(std::string_view word, job::JobSpec& job);
+
+// Our name of a `pp_algorithm` of Primus; empty: not known.
+// Source: AMD-AGI/Primus primus/core/pipeline_parallel/scheduler.
+std::string_view primus_schedule(std::string_view word);
+// The other way; empty where Primus has none.
+std::string_view primus_schedule_word(std::string_view ours);
+
+}  // namespace eratos::reader

@@ -150,11 +150,7 @@ Result<void> find_peaks(const Schedule& schedule, const Shape& shape, const Cost
   if (schedule.micro_batches_for_peak != nullptr) {
     fewer.micro_batches = schedule.micro_batches_for_peak(shape);
   }
-  if (schedule.generate != nullptr) {
-    schedule.generate(fewer, order);
-  } else {
-    schedule.generate_for(fewer, costs, order);
-  }
+  if (auto made = make_order(schedule, fewer, costs, order); !made) return made;
   find_peaks(order, chunks, costs.outputs, peaks);
   return {};
 }

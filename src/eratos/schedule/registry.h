@@ -92,7 +92,9 @@ struct Schedule {
   X(zb_auto) \
   X(v_min) \
   X(v_half) \
-  X(zbv)
+  X(zbv) \
+  X(dualpipe) \
+  X(dualpipev)
 
 namespace schedules {
 #define ERATOS_DECLARE_SCHEDULE(id) extern const Schedule id;

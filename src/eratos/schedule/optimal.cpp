@@ -234,29 +234,29 @@ void add_name(std::string& names, std::string_view name) {
   names += name;
 }
 
+// Moves first: a good order found soon lets branch and bound drop more.
 void search(const OptimalProblem& problem, const ActionGraph& graph, const Effort& effort,
             Keeper& keeper, Solution& best) {
-  if (effort.branch_nodes > 0) {
-    add_name(best.solver, "branch and bound");
-    const BranchResult found =
-        branch(graph, best.makespan, best.lower, effort.branch_nodes, effort.stop);
-    best.nodes += found.nodes;
-    if (!found.ranks.empty()) {
-      Order order;
-      write_order(problem, graph, found.ranks, order);
-      ERATOS_CHECK(keeper.offer(order));
+  if (effort.moves > 0) {
+    add_name(best.solver, "moves");
+    Moves moves(problem, graph, best.order, best.makespan);
+    for (std::int64_t i = 0; i < effort.moves && !keeper.is_proven(); ++i) {
+      if (i % 64 == 0 && effort.stop && effort.stop()) return;
+      ++best.nodes;
+      if (moves.step(best.makespan)) keeper.offer(moves.order());
     }
-    if (found.finished) keeper.raise_lower(best.makespan);
   }
-  if (keeper.is_proven() || effort.moves <= 0) return;
-
-  add_name(best.solver, "moves");
-  Moves moves(problem, graph, best.order, best.makespan);
-  for (std::int64_t i = 0; i < effort.moves && !keeper.is_proven(); ++i) {
-    if (i % 64 == 0 && effort.stop && effort.stop()) break;
-    ++best.nodes;
-    if (moves.step(best.makespan)) keeper.offer(moves.order());
+  if (keeper.is_proven() || effort.branch_nodes <= 0) return;
+  add_name(best.solver, "branch and bound");
+  const BranchResult found =
+      branch(graph, best.makespan, best.lower, effort.branch_nodes, effort.stop);
+  best.nodes += found.nodes;
+  if (!found.ranks.empty()) {
+    Order order;
+    write_order(problem, graph, found.ranks, order);
+    ERATOS_CHECK(keeper.offer(order));
   }
+  keeper.raise_lower(found.lower);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 // input is then there at least as early, and the bytes do not change.
 //
 // Three parts: the best registered schedule that fits the limits starts, a search of our own with no
-// dependency (branch and bound, then moves) improves it, and a Solver, when one is given, improves or
+// dependency (moves, then branch and bound) improves it, and a Solver, when one is given, improves or
 // proves further. Whoever found an order, it is checked by is_complete, simulate and find_peaks
 // before it is returned.
 //
@@ -45,7 +45,7 @@ struct Solution {
   bool proven = false;
   std::string start;         // the registered schedule that the search began with, or "one by one"
   Picoseconds start_makespan = 0;
-  // Who searched, in order: "branch and bound", "moves", then the solver's name.
+  // Who searched, in order: "moves", "branch and bound", then the solver's name.
   std::string solver;
   std::int64_t nodes = 0;  // orders and partial orders that were looked at
   Seconds seconds;         // of search; filled by whoever has a clock
@@ -59,8 +59,8 @@ using Stop = std::function<bool()>;
 
 // How long our own search may go on. Without a `stop` that says true the answer is deterministic.
 struct Effort {
-  std::int64_t branch_nodes = 100'000;  // partial orders that branch and bound looks at; 0: none
-  std::int64_t moves = 100'000;         // whole orders tried after that
+  std::int64_t moves = 50'000;            // whole orders tried, each a move away from the one before
+  std::int64_t branch_nodes = 5'000'000;  // partial orders that branch and bound looks at after that
   Stop stop = {};
 };
 

@@ -1,7 +1,12 @@
+// Branch and bound, layer by layer: layer k holds the partial orders of k actions, of which those
+// that another one beats are dropped; at most `width` go on, best bound first. A pass that dropped
+// none for want of width has looked at everything and is exact; the others prove the least bound of
+// what they dropped. Passes get wider until one is exact or the effort is spent.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
 
 #include "eratos/schedule/optimal_graph.h"
 
@@ -10,57 +15,94 @@ namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// Numbers kept of states met before; then no new ones are kept, and more is looked at twice.
-constexpr std::size_t kMostRemembered = std::size_t{8} << 20;
+constexpr std::size_t kFirstWidth = 64;
+constexpr std::size_t kWiden = 8;
+// 2^15 partial orders of a layer and their children, at some 100 numbers each: 100 MB.
+constexpr std::size_t kMostWidth = std::size_t{1} << 15;
+
+// Partial orders, packed. counts are by sequence: actions placed, and kBlocked when the next one may
+// not be next on its rank. times: of each rank when it is free and when its blocking send is over;
+// then for each sequence the ends of the inputs that it has not used yet.
+struct Layer {
+  std::vector<std::uint16_t> counts;
+  std::vector<Picoseconds> times;
+  std::vector<std::size_t> first;  // [states + 1] into times
+  std::vector<Picoseconds> bound;
+  std::vector<Picoseconds> idle;  // of all ranks so far
+  std::vector<std::pair<std::int32_t, std::int32_t>> from;  // state of the layer before; sequence placed
+
+  std::size_t size() const { return bound.size(); }
+  void clear() {
+    counts.clear();
+    times.clear();
+    first.assign(1, 0);
+    bound.clear();
+    idle.clear();
+    from.clear();
+  }
+};
+constexpr std::uint16_t kBlocked = 0x8000;
 
 class Branch {
  public:
   Branch(const ActionGraph& g, Picoseconds best, Picoseconds lower, std::int64_t node_limit,
          const Stop& stop)
-      : g_(g), m_(g.micro_batches), best_(best), lower_(lower), node_limit_(node_limit), stop_(stop) {
-    const std::size_t sequences = g.sequences.size();
-    next_.assign(sequences, 0);
-    blocked_.assign(sequences, 0);
-    before_.assign(sequences * sequences, 0);
-    ends_.assign(at(g.count()), -1);
+      : g_(g),
+        m_(g.micro_batches),
+        sequences_(g.sequences.size()),
+        best_(best),
+        lower_(lower),
+        node_limit_(node_limit),
+        stop_(stop) {
+    before_.assign(sequences_ * sequences_, 0);
+    next_.assign(sequences_, 0);
+    blocked_.assign(sequences_, 0);
+    ends_.assign(at(g.count()), 0);
     free_.assign(at(g.ranks), 0);
-    last_.assign(at(g.ranks), -1);
+    sent_.assign(at(g.ranks), 0);
     held_.assign(at(g.ranks), 0);
     left_.assign(at(g.ranks), 0);
-    done_.resize(at(g.ranks));
     for (int rank = 0; rank < g.ranks; ++rank) {
       tight_.push_back(g.is_tight(rank));
       for (int q = first(rank); q < first(rank + 1); ++q) {
-        left_[at(rank)] += g.sequences[at(q)].duration * m_;
         for (int b = first(rank); b < first(rank + 1); ++b) {
-          before_[at(b) * sequences + at(q)] = b != q && data_order(g, b, q) < 0;
+          before_[at(b) * sequences_ + at(q)] = b != q && data_order(g, b, q) < 0;
         }
       }
     }
   }
 
   BranchResult operator()() {
-    explore(false);
-    result_.finished = !stopped_;
+    for (std::size_t width = kFirstWidth; width <= kMostWidth; width *= kWiden) {
+      const bool whole = pass(width);
+      if (stopped_) break;
+      lower_ = std::max(lower_, std::min(best_, dropped_));
+      if (whole || lower_ >= best_) break;
+    }
+    result_.lower = std::min(lower_, best_);
     return std::move(result_);
   }
 
  private:
   int first(int rank) const { return g_.first[at(rank)]; }
   const Sequence& seq(int q) const { return g_.sequences[at(q)]; }
+  bool is_over(int q) const { return next_[at(q)] == m_; }
+  bool has_input(int q) const {
+    const int input = seq(q).input;
+    return input < 0 || next_[at(input)] > next_[at(q)];
+  }
 
-  // Earliest start of q's next action, or -1 while its input has not been placed.
+  // Earliest start of q's next action; its input has been placed.
   Picoseconds start_of(int q) const {
     const Sequence& s = seq(q);
     const auto rank = at(s.rank);
     Picoseconds start = free_[rank];
-    if (last_[rank] >= 0) start += g_.between(seq(last_[rank]), s);
+    if (g_.blocking && placed_on_[rank]) start = std::max(sent_[rank], start + s.receive);
     if (s.input < 0) return start;
-    const Picoseconds made = ends_[at(s.input * m_ + next_[at(q)])];
-    return made < 0 ? -1 : std::max(start, made + s.receive);
+    return std::max(start, ends_[at(s.input * m_ + next_[at(q)])] + s.receive);
   }
 
-  bool raises(const Sequence& s) const { return s.at_start > 0 || s.at_end > 0; }
+  static bool raises(const Sequence& s) { return s.at_start > 0 || s.at_end > 0; }
 
   bool fits(int q) const {
     const Sequence& s = seq(q);
@@ -94,17 +136,17 @@ class Branch {
     return held <= limit;
   }
 
-  // Least makespan of every order that begins like this one.
+  // Least makespan of every order that begins like the one unpacked.
   Picoseconds bound() const {
     Picoseconds bound = 0;
     for (int rank = 0; rank < g_.ranks; ++rank) {
       Picoseconds start = -1;
       Picoseconds tail = -1;
       for (int q = first(rank); q < first(rank + 1); ++q) {
-        if (next_[at(q)] == m_) continue;
+        if (is_over(q)) continue;
         const int x = q * m_ + next_[at(q)];
-        Picoseconds earliest = start_of(q);
-        if (earliest < 0) earliest = std::max(free_[at(rank)], g_.head[at(x)]);
+        const Picoseconds earliest =
+            has_input(q) ? start_of(q) : std::max(free_[at(rank)], g_.head[at(x)]);
         bound = std::max(bound, earliest + seq(q).duration + g_.tail[at(x)]);
         const Picoseconds last_tail = g_.tail[at(q * m_ + m_ - 1)];
         start = start < 0 ? earliest : std::min(start, earliest);
@@ -115,95 +157,130 @@ class Branch {
     return bound;
   }
 
-  // Has a state with the same actions placed, nothing blocked and no time later been met? If not,
-  // and this one has nothing blocked, it is remembered.
-  bool is_dominated() {
-    key_.assign(next_.begin(), next_.end());
-    times_.clear();
-    bool free_of_blocks = true;
+  void unpack(const Layer& layer, std::size_t state) {
+    const std::uint16_t* const counts = layer.counts.data() + state * sequences_;
+    for (std::size_t q = 0; q < sequences_; ++q) {
+      next_[q] = counts[q] & ~kBlocked;
+      blocked_[q] = (counts[q] & kBlocked) != 0;
+    }
+    const Picoseconds* time = layer.times.data() + layer.first[state];
+    placed_on_.assign(at(g_.ranks), 0);
     for (int rank = 0; rank < g_.ranks; ++rank) {
-      times_.push_back(free_[at(rank)]);
-      times_.push_back(free_[at(rank)] + (last_[at(rank)] < 0 ? 0 : seq(last_[at(rank)]).send));
-    }
-    for (std::size_t q = 0; q < next_.size(); ++q) {
-      free_of_blocks = free_of_blocks && blocked_[q] == 0;
-      const int input = g_.sequences[q].input;
-      if (input < 0 || g_.sequences[q].kind == Kind::weight_gradient) continue;
-      for (int i = next_[q]; i < next_[at(input)]; ++i) times_.push_back(ends_[at(input * m_ + i)]);
-    }
-    std::uint64_t hash = 1469598103934665603ULL;  // FNV-1a, 64 bits
-    for (const int n : key_) hash = (hash ^ static_cast<std::uint64_t>(n)) * 1099511628211ULL;
-    for (auto [it, end] = met_.equal_range(hash); it != end; ++it) {
-      const State& state = it->second;
-      if (state.key != key_) continue;
-      bool earlier = true;
-      for (std::size_t i = 0; i < times_.size() && earlier; ++i) {
-        earlier = state.times[i] <= times_[i];
+      free_[at(rank)] = *time++;
+      sent_[at(rank)] = *time++;
+      held_[at(rank)] = 0;
+      left_[at(rank)] = 0;
+      for (int q = first(rank); q < first(rank + 1); ++q) {
+        const Sequence& s = seq(q);
+        held_[at(rank)] += (s.at_start + s.at_end) * next_[at(q)];
+        left_[at(rank)] += s.duration * (m_ - next_[at(q)]);
+        if (next_[at(q)] > 0) placed_on_[at(rank)] = 1;
       }
-      if (earlier) return true;
     }
-    if (free_of_blocks && remembered_ < kMostRemembered) {
-      remembered_ += key_.size() + times_.size();
-      met_.emplace(hash, State{key_, times_});
+    for (std::size_t q = 0; q < sequences_; ++q) {
+      const int input = g_.sequences[q].input;
+      if (input < 0) continue;
+      for (int i = next_[q]; i < next_[at(input)]; ++i) ends_[at(input * m_ + i)] = *time++;
     }
-    return false;
   }
 
-  void explore(bool blocks) {
-    if (stopped_ || best_ <= lower_) return;
-    if (++result_.nodes > node_limit_ || (result_.nodes % 256 == 0 && stop_ && stop_())) {
-      stopped_ = true;
-      return;
+  void pack(Layer& layer, std::int32_t from, int placed) const {
+    for (std::size_t q = 0; q < sequences_; ++q) {
+      layer.counts.push_back(
+          static_cast<std::uint16_t>(next_[q] | (blocked_[q] != 0 ? kBlocked : 0)));
     }
-    if (placed_ == g_.count()) {
-      const Picoseconds makespan = *std::max_element(free_.begin(), free_.end());
-      if (makespan < best_) {
-        best_ = makespan;
-        result_.ranks = done_;
+    Picoseconds idle = 0;
+    for (int rank = 0; rank < g_.ranks; ++rank) {
+      layer.times.push_back(free_[at(rank)]);
+      layer.times.push_back(sent_[at(rank)]);
+      idle += free_[at(rank)] + left_[at(rank)];
+    }
+    for (std::size_t q = 0; q < sequences_; ++q) {
+      const int input = g_.sequences[q].input;
+      if (input < 0) continue;
+      for (int i = next_[q]; i < next_[at(input)]; ++i) {
+        layer.times.push_back(ends_[at(input * m_ + i)]);
       }
-      return;
     }
-    if (bound() >= best_) return;
-    if (!blocks && is_dominated()) return;
+    layer.first.push_back(layer.times.size());
+    layer.idle.push_back(idle);
+    layer.from.emplace_back(from, placed);
+  }
 
-    int chosen = -1;
-    Picoseconds soonest = 0;
-    for (int q = 0; q < static_cast<int>(next_.size()); ++q) {
-      if (next_[at(q)] == m_ || blocked_[at(q)] != 0) continue;
-      const Picoseconds start = start_of(q);
-      if (start < 0 || !fits(q)) continue;
-      const Picoseconds end = start + seq(q).duration;
-      if (chosen < 0 || end < soonest) {
+  // The unpacked state with q's next action placed goes into the layer of children.
+  void place(int q, std::int32_t from) {
+    ++result_.nodes;
+    const Sequence& s = seq(q);
+    const auto rank = at(s.rank);
+    const int x = q * m_ + next_[at(q)];
+    const Picoseconds free = free_[rank];
+    const Picoseconds sent = sent_[rank];
+    const Picoseconds before = ends_[at(x)];
+    const char placed_on = placed_on_[rank];
+    saved_.assign(blocked_.begin() + first(s.rank), blocked_.begin() + first(s.rank + 1));
+    const Picoseconds end = start_of(q) + s.duration;
+    std::fill(blocked_.begin() + first(s.rank), blocked_.begin() + first(s.rank + 1), char{0});
+    free_[rank] = end;
+    sent_[rank] = end + s.send;
+    placed_on_[rank] = 1;
+    ends_[at(x)] = end;
+    held_[rank] += s.at_start + s.at_end;
+    left_[rank] -= s.duration;
+    ++next_[at(q)];
+    if (const Picoseconds b = bound(); b < best_) {
+      pack(children_, from, q);
+      children_.bound.push_back(b);
+    }
+    --next_[at(q)];
+    left_[rank] += s.duration;
+    held_[rank] -= s.at_start + s.at_end;
+    ends_[at(x)] = before;
+    placed_on_[rank] = placed_on;
+    sent_[rank] = sent;
+    free_[rank] = free;
+    std::copy(saved_.begin(), saved_.end(), blocked_.begin() + first(s.rank));
+  }
+
+  // All children that an order as good as any needs.
+  void expand(std::int32_t from) {
+    for (;;) {
+      int chosen = -1;
+      Picoseconds soonest = 0;
+      for (int q = 0; q < static_cast<int>(sequences_); ++q) {
+        if (is_over(q) || blocked_[at(q)] != 0 || !has_input(q)) continue;
+        const Picoseconds end = start_of(q) + seq(q).duration;
+        if ((chosen >= 0 && end >= soonest) || !fits(q)) continue;
         chosen = q;
         soonest = end;
       }
-    }
-    if (chosen < 0) return;  // what is left waits for what is blocked or does not fit
+      if (chosen < 0) return;  // what is left waits for what is blocked or does not fit
 
-    const int rank = seq(chosen).rank;
-    // An action that may be put first without delaying another may be put first, unless it then
-    // holds bytes that another needs, or its blocking send delays another.
-    if ((tight_[at(rank)] && raises(seq(chosen))) || seq(chosen).send > 0) {
-      place(chosen);
-      blocked_[at(chosen)] = 1;
-      if (another_can_be_next(rank)) explore(true);
-      blocked_[at(chosen)] = 0;
+      const int rank = seq(chosen).rank;
+      // An action that delays no other when it is put first may be put first, unless it then holds
+      // bytes that another needs, or its blocking send delays another: then it is next or it is not.
+      if ((tight_[at(rank)] && raises(seq(chosen))) || seq(chosen).send > 0) {
+        place(chosen, from);
+        blocked_[at(chosen)] = 1;
+        if (!another_can_be_next(rank)) return;
+        continue;
+      }
+      for (int q = first(rank); q < first(rank + 1); ++q) {
+        if (is_over(q) || blocked_[at(q)] != 0 || !has_input(q)) continue;
+        if (q != chosen) {
+          if (start_of(q) >= soonest + g_.between(seq(chosen), seq(q)) || !fits(q)) continue;
+        }
+        place(q, from);
+      }
       return;
-    }
-    for (int q = first(rank); q < first(rank + 1); ++q) {
-      if (next_[at(q)] == m_ || blocked_[at(q)] != 0) continue;
-      const Picoseconds start = start_of(q);
-      if (start < 0 || !fits(q)) continue;
-      if (q == chosen || start < soonest + g_.between(seq(chosen), seq(q))) place(q);
     }
   }
 
   bool another_can_be_next(int rank) const {
     for (int q = first(rank); q < first(rank + 1); ++q) {
-      if (next_[at(q)] == m_ || blocked_[at(q)] != 0) continue;
+      if (is_over(q) || blocked_[at(q)] != 0) continue;
       bool can = true;
       for (int b = first(rank); b < first(rank + 1); ++b) {
-        if (blocked_[at(b)] != 0 && before_[at(b) * next_.size() + at(q)] != 0 &&
+        if (blocked_[at(b)] != 0 && before_[at(b) * sequences_ + at(q)] != 0 &&
             next_[at(b)] <= next_[at(q)]) {
           can = false;
         }
@@ -213,63 +290,135 @@ class Branch {
     return false;
   }
 
-  // q's next action, then everything that can follow, then as before.
-  void place(int q) {
-    const Sequence& s = seq(q);
-    const auto rank = at(s.rank);
-    const int x = q * m_ + next_[at(q)];
-    const Picoseconds free = free_[rank];
-    const int last = last_[rank];
-    const Picoseconds end = start_of(q) + s.duration;
-    std::vector<char> blocked(blocked_.begin() + first(s.rank), blocked_.begin() + first(s.rank + 1));
-    std::fill(blocked_.begin() + first(s.rank), blocked_.begin() + first(s.rank + 1), char{0});
-    ends_[at(x)] = free_[rank] = end;
-    last_[rank] = q;
-    held_[rank] += s.at_start + s.at_end;
-    left_[rank] -= s.duration;
-    done_[rank].push_back(x);
-    ++next_[at(q)];
-    ++placed_;
-    explore(false);
-    --placed_;
-    --next_[at(q)];
-    done_[rank].pop_back();
-    left_[rank] += s.duration;
-    held_[rank] -= s.at_start + s.at_end;
-    last_[rank] = last;
-    free_[rank] = free;
-    ends_[at(x)] = -1;
-    std::copy(blocked.begin(), blocked.end(), blocked_.begin() + first(s.rank));
+  // Does child a reach at least as much as b: the same actions placed, nothing blocked that is not
+  // in b, nothing later?
+  bool beats(std::size_t a, std::size_t b) const {
+    const std::uint16_t* const ca = children_.counts.data() + a * sequences_;
+    const std::uint16_t* const cb = children_.counts.data() + b * sequences_;
+    for (std::size_t q = 0; q < sequences_; ++q) {
+      if (ca[q] != cb[q] && (ca[q] | kBlocked) != cb[q]) return false;
+    }
+    const Picoseconds* ta = children_.times.data() + children_.first[a];
+    const Picoseconds* tb = children_.times.data() + children_.first[b];
+    const std::size_t times = children_.first[a + 1] - children_.first[a];
+    for (std::size_t i = 0; i < times; ++i) {
+      if (ta[i] > tb[i]) return false;
+    }
+    return true;
   }
 
-  struct State {
-    std::vector<int> key;
-    std::vector<Picoseconds> times;
-  };
+  // The children that go on, at most `width`.
+  void select(std::size_t width, Layer& layer) {
+    order_.resize(children_.size());
+    for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
+    std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
+      if (children_.bound[a] != children_.bound[b]) return children_.bound[a] < children_.bound[b];
+      if (children_.idle[a] != children_.idle[b]) return children_.idle[a] < children_.idle[b];
+      return a < b;
+    });
+    kept_.clear();
+    layer.clear();
+    for (const std::size_t i : order_) {
+      const std::uint16_t* const counts = children_.counts.data() + i * sequences_;
+      std::uint64_t hash = 1469598103934665603ULL;  // FNV-1a, 64 bits
+      for (std::size_t q = 0; q < sequences_; ++q) {
+        hash = (hash ^ static_cast<std::uint64_t>(counts[q] & ~kBlocked)) * 1099511628211ULL;
+      }
+      const auto [begin, end] = kept_.equal_range(hash);
+      if (std::any_of(begin, end, [&](const auto& k) { return beats(k.second, i); })) continue;
+      if (layer.size() == width) {
+        dropped_ = std::min(dropped_, children_.bound[i]);
+        return;
+      }
+      kept_.emplace(hash, i);
+      layer.counts.insert(layer.counts.end(), counts, counts + sequences_);
+      layer.times.insert(layer.times.end(), children_.times.begin() + offset(i),
+                         children_.times.begin() + offset(i + 1));
+      layer.first.push_back(layer.times.size());
+      layer.bound.push_back(children_.bound[i]);
+      layer.idle.push_back(children_.idle[i]);
+      layer.from.push_back(children_.from[i]);
+    }
+  }
+  std::ptrdiff_t offset(std::size_t i) const {
+    return static_cast<std::ptrdiff_t>(children_.first[i]);
+  }
+
+  // True when no partial order was dropped for want of width.
+  bool pass(std::size_t width) {
+    dropped_ = std::numeric_limits<Picoseconds>::max();
+    history_.clear();
+    Layer layer;
+    layer.clear();
+    layer.counts.assign(sequences_, 0);
+    layer.times.assign(2 * at(g_.ranks), 0);
+    layer.first.push_back(layer.times.size());
+    layer.bound.push_back(lower_);
+    layer.idle.push_back(0);
+    layer.from.emplace_back(-1, -1);
+    for (int placed = 0; placed < g_.count() && layer.size() > 0; ++placed) {
+      children_.clear();
+      for (std::size_t state = 0; state < layer.size(); ++state) {
+        if (result_.nodes >= node_limit_ || (state % 64 == 0 && stop_ && stop_())) {
+          stopped_ = true;
+          return false;
+        }
+        unpack(layer, state);
+        expand(static_cast<std::int32_t>(state));
+      }
+      select(width, layer);
+      history_.push_back(layer.from);
+    }
+    for (std::size_t state = 0; state < layer.size(); ++state) {
+      unpack(layer, state);
+      const Picoseconds makespan = *std::max_element(free_.begin(), free_.end());
+      if (makespan >= best_) continue;
+      best_ = makespan;
+      remember(state);
+    }
+    return dropped_ == std::numeric_limits<Picoseconds>::max();
+  }
+
+  void remember(std::size_t state) {
+    result_.ranks.assign(at(g_.ranks), {});
+    std::vector<int> sequence_placed;
+    for (auto layer = history_.rbegin(); layer != history_.rend(); ++layer) {
+      const auto [from, q] = (*layer)[state];
+      sequence_placed.push_back(q);
+      state = at(from);
+    }
+    std::vector<int> count(sequences_, 0);
+    for (auto q = sequence_placed.rbegin(); q != sequence_placed.rend(); ++q) {
+      result_.ranks[at(seq(*q).rank)].push_back(*q * m_ + count[at(*q)]++);
+    }
+  }
 
   const ActionGraph& g_;
   int m_;
+  std::size_t sequences_;
   Picoseconds best_;
   Picoseconds lower_;
   std::int64_t node_limit_;
   const Stop& stop_;
   BranchResult result_;
   bool stopped_ = false;
-  int placed_ = 0;
-  std::vector<int> next_;      // by sequence
-  std::vector<char> blocked_;  // by sequence: not next on its rank
-  std::vector<char> before_;   // [b * sequences + q] b of a micro-batch comes before q, both of a rank
+  Picoseconds dropped_ = 0;  // least bound of what was dropped for want of width
+  std::vector<char> before_;  // [b * sequences + q] b of a micro-batch comes before q, both of a rank
+  std::vector<char> tight_;
+  // The state that is unpacked.
+  std::vector<int> next_;
+  std::vector<char> blocked_;
   std::vector<Picoseconds> ends_;
-  std::vector<Picoseconds> free_;   // by rank
-  std::vector<int> last_;           // by rank: the sequence that ran last
+  std::vector<Picoseconds> free_;
+  std::vector<Picoseconds> sent_;
+  std::vector<char> placed_on_;     // by rank: an action has been placed
   std::vector<std::int64_t> held_;  // by rank
   std::vector<Picoseconds> left_;   // by rank: work
-  std::vector<char> tight_;
-  std::vector<std::vector<int>> done_;
-  std::unordered_multimap<std::uint64_t, State> met_;  // looked up only
-  std::size_t remembered_ = 0;
-  std::vector<int> key_;
-  std::vector<Picoseconds> times_;
+  std::vector<char> saved_;
+  Layer children_;
+  std::vector<std::size_t> order_;
+  std::unordered_multimap<std::uint64_t, std::size_t> kept_;  // looked up only
+  std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> history_;
 };
 
 }  // namespace

@@ -81,12 +81,13 @@ int data_order(const ActionGraph& graph, int a, int b);
 // alone with these heads and tails.
 Picoseconds graph_lower(const ActionGraph& graph);
 
-// Branch and bound over orders: the action that can end first is either next on its rank or not.
-// Exact when it returns `finished`.
+// Branch and bound over orders: the action that can end first is next on its rank or another of the
+// rank is; of two beginnings that have placed the same actions, the one that is nowhere earlier goes.
 // Source: Giffler and Thompson, "Algorithms for Solving Production-Scheduling Problems", Operations
-// Research 8 (1960), for the choice; orders that reach the same actions no earlier are dropped.
+// Research 8 (1960), for the choice; Ow and Morton, "Filtered beam search in scheduling", IJPR 26
+// (1988), for going on with some beginnings only.
 struct BranchResult {
-  bool finished = false;  // nothing faster than `best` exists, apart from what was found
+  Picoseconds lower = 0;  // no order is faster; with the order found, or `best`, it meets: optimal
   std::int64_t nodes = 0;
   std::vector<std::vector<int>> ranks;  // faster than `best`: actions by rank; empty if none was found
 };

@@ -6,7 +6,7 @@
 // Worked example:
 //   const schedule::OptimalProblem problem{.shape = {.pp = 2, .micro_batches = 2}, .costs = costs};
 //   const auto s = solver::optimal_order(problem, {.time_limit = Seconds{10}});
-//   s->makespan, s->gap, s->proven, s->solver ("branch and bound, moves, cbc"), s->order
+//   s->makespan, s->gap, s->proven, s->solver ("moves, branch and bound"), s->order
 #pragma once
 
 #include <string_view>

@@ -331,13 +331,15 @@ TEST(CutOutput, AnyScheduleAnyTimes) {
   Workspace w;
   Timing timing;
   Order order;
-  for (const Schedule* schedule : {&schedules::one_f_one_b, &schedules::zb_h1, &schedules::zb_h2}) {
+  for (const Schedule* schedule :
+       {&schedules::one_f_one_b, &schedules::zb_h1, &schedules::zb_h2, &schedules::v_half}) {
     for (const OutputLayer output : {OutputLayer::two_barriers, OutputLayer::one_barrier}) {
-      for (int p = 1; p <= 5; ++p) {
+      for (int p = 1; p <= 6; ++p) {
         for (int m = 1; m <= 3 * p + 1; ++m) {
-          Shape plain = cut(p, m, OutputLayer::last_stage);
-          if (refusal(*schedule, plain)) continue;
-          const Shape s = cut(p, m, output);
+          Shape s = cut(p, m, OutputLayer::last_stage);
+          s.chunks = schedule->chunks;
+          if (refusal(*schedule, s)) continue;
+          s.output = output;
           for (int seed = 0; seed < 4; ++seed) {
             OwnedCosts c =
                 testing::random_costs(s, rng, seed % 2 == 0 ? Sends::overlapped : Sends::blocking);
@@ -351,6 +353,44 @@ TEST(CutOutput, AnyScheduleAnyTimes) {
       }
     }
   }
+}
+
+// V-Half holds p/2 + 1 micro-batches of a rank's two chunks, (p + 1)/2 for p odd; two barriers add
+// two and one barrier one, on every rank alike ("activation memory overhead" of section 5.2 applied
+// to the V of appendix D). A turn is 6 passes, S and T; the ends do not grow with m.
+TEST(CutOutput, VHalfStaysBalanced) {
+  const Schedule& vee = schedules::v_half;
+  for (const OutputLayer output : {OutputLayer::two_barriers, OutputLayer::one_barrier}) {
+    for (const int p : {2, 4, 8, 16, 24}) {
+      Picoseconds makespan[2];
+      for (int i = 0; i < 2; ++i) {
+        const Shape s{.pp = p, .chunks = 2, .micro_batches = 4 * p + i, .output = output};
+        OwnedCosts c = testing::split_costs(s, 100, 100, 100);
+        for (ChunkCost& chunk : c.chunks) chunk.kept = chunk.held;  // counted from F to W
+        c.outputs.assign(static_cast<std::size_t>(p), {9, 11, 0});
+        c.output_links = {4, 5, 6};
+        Order order;
+        Workspace w;
+        Timing timing;
+        ASSERT_TRUE(make_order(vee, s, c, order).has_value());
+        ASSERT_TRUE(is_complete(order));
+        ASSERT_TRUE(simulate(order, c, w, timing).has_value());
+        makespan[i] = timing.makespan;
+        for (const RankPeak& peak : timing.peaks.ranks) {
+          EXPECT_LE(peak.held, 2 * (p / 2 + 1 + turns_added(output))) << testing::text(s);
+          EXPECT_GE(peak.held, 2 * (p / 2 + turns_added(output))) << testing::text(s);
+        }
+      }
+      EXPECT_EQ(makespan[1] - makespan[0], 620) << p;
+      // The fill and drain of V-Half alone, 3 p - 7 passes at least 0, and less than a turn more.
+      EXPECT_LE(makespan[0], 4 * p * 620 + std::max(1, 3 * p - 7) * 100 + 620) << p;
+    }
+  }
+  EXPECT_EQ(
+      to_text(*refusal(
+          vee, {.pp = 4, .chunks = 2, .micro_batches = 8, .output = OutputLayer::interlaced})),
+      "error: v-half has no interlaced order of a cut output layer; choose two-barriers or "
+      "one-barrier, or the schedule 1f1b");
 }
 
 }  // namespace

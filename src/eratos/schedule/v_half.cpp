@@ -10,21 +10,41 @@
 
 #include "eratos/schedule/registry.h"
 #include "eratos/schedule/vee_pattern.h"
+#include "eratos/schedule/vocabulary.h"
 
 namespace eratos::schedule {
 namespace {
 
-// p / 2 + 1 micro-batches of a rank's two chunks, (p + 1) / 2 for odd p.
-int most_chunks(int p) { return 2 * (p / 2 + 1); }
+constexpr vee::Block kBlock{vee::v_half_start, vee::v_half_most_chunks};
 
-constexpr vee::Block kBlock{vee::v_half_start, most_chunks};
+std::optional<Diagnostic> refuse(const Shape& s) {
+  if (s.output == OutputLayer::interlaced) {
+    return Diagnostic{.message = "v-half has no interlaced order of a cut output layer",
+                      .cure = "choose two-barriers or one-barrier, or the schedule 1f1b",
+                      .field = "schedule.output_layer"};
+  }
+  return vee::refuse("v-half", s);
+}
 
-std::optional<Diagnostic> refuse(const Shape& s) { return vee::refuse("v-half", s); }
-void generate(const Shape& s, Order& order) { vee::repeat(kBlock, s, order); }
-int period(const Shape&) { return 1; }
+void generate_whole(const Shape& s, Order& order) { vee::repeat(kBlock, s, order); }
+// With a cut output layer: arXiv 2411.05288, section 6.4 and appendix D; vocabulary.h.
+void generate(const Shape& s, Order& order) {
+  if (s.output != OutputLayer::last_stage) {
+    cut_output(generate_whole, s, order);
+  } else {
+    generate_whole(s, order);
+  }
+}
+void generate_cut(const Shape& s, const Costs& costs, Order& order) {
+  cut_output(generate_whole, s, costs, order);
+}
+
+// Where S and T stand follows from times, which may never repeat: then no turn but the whole.
+int period(const Shape& s) { return s.output == OutputLayer::last_stage ? 1 : s.micro_batches; }
 
 // Every turn of the steady part ends with what it began with.
 int micro_batches_for_peak(const Shape& s) {
+  if (s.output != OutputLayer::last_stage) return s.micro_batches;
   return std::min(s.micro_batches, vee::least_steady(kBlock, s.pp));
 }
 
@@ -48,8 +68,10 @@ constinit const Schedule schedules::v_half{
     .placement = Placement::vee,
     .chunks = 2,
     .splits_backward = true,
+    .cuts_output = true,
     .refusal = refuse,
     .generate = generate,
+    .generate_cut = generate_cut,
     .period = period,
     .micro_batches_for_peak = micro_batches_for_peak,
     .upper_equal = upper_equal,

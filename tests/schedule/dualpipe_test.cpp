@@ -247,6 +247,28 @@ TEST(DualPipe, UpperBoundOfEqualStages) {
   EXPECT_LT(tightest, 1.001);
 }
 
+// Two ranks that send for nothing never wait, pairs or not: the lower bound is then the makespan.
+TEST(DualPipe, LowerBoundKnowsThePairs) {
+  Rng rng(42);
+  Order order;
+  Workspace w;
+  Timing timing;
+  for (int m = 4; m <= 20; m += 2) {
+    const Shape s = shape(2, m);
+    OwnedCosts c = testing::split_costs(s, 10, 10, 10);
+    for (ChunkCost& chunk : c.chunks) {
+      chunk.forward_hideable = static_cast<Picoseconds>(rng.below(11));
+      chunk.backward_hideable = static_cast<Picoseconds>(rng.below(21));
+    }
+    // Both directions alike, so that neither rank waits for the other.
+    c.chunks[3] = c.chunks[0];
+    c.chunks[2] = c.chunks[1];
+    schedules::dualpipe.generate(s, order);
+    ASSERT_TRUE(simulate(order, c, w, timing).has_value());
+    EXPECT_EQ(bounds(schedules::dualpipe, s, c).lower, timing.makespan) << m;
+  }
+}
+
 // Schedule::period: one turn of step 4 more, four passes.
 TEST(DualPipe, OneMorePeriodIsOneMoreTurn) {
   Order small;

@@ -43,16 +43,9 @@ std::optional<Diagnostic> refuse(const Shape& s) {
   return std::nullopt;
 }
 
-void generate(const Shape& s, Order& order) {
-  begin_order(s, Placement::bidirectional, order);
-  const int half = s.pp / 2;
-  for (int rank = 0; rank < s.pp; ++rank) {
-    // The copy that begins nearer to the rank comes first.
-    const bool near = rank < half;
-    dual::append_steps(half, near ? rank : s.pp - 1 - rank, s.micro_batches / 2, near ? 0 : 1,
-                       order);
-    end_rank(order);
-  }
+void generate(const Shape& s, Order& order) { dual::generate(s, Placement::bidirectional, order); }
+Picoseconds lower(const Shape& s, const Costs& costs) {
+  return dual::lower(s, Placement::bidirectional, costs);
 }
 
 int period(const Shape&) { return 2; }
@@ -82,6 +75,7 @@ constinit const Schedule schedules::dualpipe{
     .period = period,
     .in_flight = in_flight,
     .micro_batches_for_peak = micro_batches_for_peak,
+    .lower = lower,
     .upper_equal = upper_equal,
 };
 

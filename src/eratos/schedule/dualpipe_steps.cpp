@@ -1,5 +1,6 @@
 #include "eratos/schedule/dualpipe_steps.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "eratos/base/check.h"
@@ -46,9 +47,8 @@ class Steps {
   int backwards_[2] = {0, 0};
 };
 
-}  // namespace
-
-void append_steps(int h, int r, int n, int first_chunk, Order& order) {
+void append_steps(const Place& place, Order& order) {
+  const auto [h, r, n, first_chunk] = place;
   ERATOS_CHECK(n >= 2 * h);
   Steps steps(first_chunk, order);
   const int below = h - r - 1;
@@ -88,6 +88,71 @@ void append_steps(int h, int r, int n, int first_chunk, Order& order) {
     steps.input_gradient(0);
   }
   for (int i = 0; i < r + 1; ++i) steps.weight_gradient();
+}
+
+// All that one rank does.
+Picoseconds work(const Place& place, const ChunkCost& c0, const ChunkCost& c1) {
+  const auto [h, r, n, first_chunk] = place;
+  const Picoseconds below = h - r - 1;
+  const Picoseconds turns = n - 2 * h + r + 1;
+  const Picoseconds pairs_01 = turns - (below == 0 ? 1 : 0);  // F0&B1
+  const Picoseconds pairs_10 = turns + below;
+  // Step 3 or 7, and of step 6's last r + 1 backwards every other one.
+  const Picoseconds apart_1 = below + (r + 1) / 2;
+  const Picoseconds apart_0 = below + (r + 1) - (r + 1) / 2;
+  const auto pair = [](const ChunkCost& f, const ChunkCost& b) {
+    return together(f.forward, f.forward_hideable, b.backward, b.backward_hideable);
+  };
+  return pairs_01 * pair(c0, c1) + pairs_10 * pair(c1, c0) + (n - pairs_01) * c0.forward +
+         (n - pairs_10) * c1.forward + (n - pairs_01 - apart_1) * c1.backward +
+         (n - pairs_10 - apart_0) * c0.backward +
+         apart_1 * (c1.input_gradient + c1.weight_gradient) +
+         apart_0 * (c0.input_gradient + c0.weight_gradient);
+}
+
+}  // namespace
+
+Place place_of(const Shape& s, Placement placement, int rank) {
+  const int n = micro_batches_of(s, placement);
+  if (placement == Placement::vee) return {s.pp, rank, n, 0};
+  // The copy that begins nearer to the rank comes first.
+  const bool near = rank < s.pp / 2;
+  return {s.pp / 2, near ? rank : s.pp - 1 - rank, n, near ? 0 : 1};
+}
+
+void generate(const Shape& s, Placement placement, Order& order) {
+  begin_order(s, placement, order);
+  for (int rank = 0; rank < s.pp; ++rank) {
+    append_steps(place_of(s, placement, rank), order);
+    end_rank(order);
+  }
+}
+
+Picoseconds lower(const Shape& s, Placement placement, const Costs& costs) {
+  const auto chunk = [&](int slot) -> const ChunkCost& {
+    return costs.chunks[static_cast<std::size_t>(slot)];
+  };
+  Picoseconds best = 0;
+  for (int rank = 0; rank < s.pp; ++rank) {
+    const Place place = place_of(s, placement, rank);
+    const int copy = place.first_chunk;
+    // Above are other ranks whose last backwards are B*, and stage 0 then has one W.
+    Picoseconds fill = 0;
+    Picoseconds drain = 0;
+    for (int stage = 0; stage < place.r; ++stage) {
+      const int here = slot_at(s, placement, stage, copy);
+      fill += chunk(here).forward + send_forward(costs, here);
+      drain +=
+          chunk(here).input_gradient + send_backward(costs, slot_at(s, placement, stage + 1, copy));
+      if (stage == 0) drain += chunk(here).weight_gradient;
+    }
+    const ChunkCost& c0 = chunk(slot_of(s, rank, place.first_chunk));
+    const ChunkCost& c1 = chunk(slot_of(s, rank, 1 - place.first_chunk));
+    const Picoseconds all = work(place, c0, c1);
+    const Picoseconds last = (place.r + 1) * std::max(c0.weight_gradient, c1.weight_gradient);
+    best = std::max({best, fill + all, fill + all - last + drain});
+  }
+  return best;
 }
 
 }  // namespace eratos::schedule::dual

@@ -20,12 +20,26 @@
 // Private to this room's dualpipe.cpp and dualpipev.cpp.
 #pragma once
 
+#include "eratos/base/units.h"
 #include "eratos/schedule/order.h"
+#include "eratos/schedule/simulate.h"
 
 namespace eratos::schedule::dual {
 
-// Appends one rank's order. Half 0 is the rank's chunk `first_chunk`, half 1 the other of 0 and 1.
-// Requires n >= 2 h.
-void append_steps(int h, int r, int n, int first_chunk, Order& order);
+// Where a rank stands in the half that it is nearer to the far end of.
+struct Place {
+  int h = 1;
+  int r = 0;
+  int n = 0;            // micro-batches
+  int first_chunk = 0;  // half 0 is this chunk of the rank, half 1 the other of 0 and 1
+};
+Place place_of(const Shape& s, Placement placement, int rank);
+
+// The whole order. Requires n >= 2 h.
+void generate(const Shape& s, Placement placement, Order& order);
+
+// Below the makespan: each rank's work, whose pairs are known, after the way down to its chunk of
+// half 0; and the same without the W of step 8, and the way back up from there. O(p^2).
+Picoseconds lower(const Shape& s, Placement placement, const Costs& costs);
 
 }  // namespace eratos::schedule::dual

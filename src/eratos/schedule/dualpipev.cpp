@@ -39,12 +39,9 @@ std::optional<Diagnostic> refuse(const Shape& s) {
   return std::nullopt;
 }
 
-void generate(const Shape& s, Order& order) {
-  begin_order(s, Placement::vee, order);
-  for (int rank = 0; rank < s.pp; ++rank) {
-    dual::append_steps(s.pp, rank, s.micro_batches, 0, order);
-    end_rank(order);
-  }
+void generate(const Shape& s, Order& order) { dual::generate(s, Placement::vee, order); }
+Picoseconds lower(const Shape& s, const Costs& costs) {
+  return dual::lower(s, Placement::vee, costs);
 }
 
 int period(const Shape&) { return 1; }
@@ -72,6 +69,7 @@ constinit const Schedule schedules::dualpipev{
     .period = period,
     .in_flight = in_flight,
     .micro_batches_for_peak = micro_batches_for_peak,
+    .lower = lower,
     .upper_equal = upper_equal,
 };
 

@@ -93,6 +93,7 @@ struct Schedule {
   X(v_min) \
   X(v_half) \
   X(zbv) \
+  X(zbv_greedy) \
   X(dualpipe) \
   X(dualpipev)
 

@@ -14,10 +14,7 @@
 namespace eratos::schedule {
 namespace {
 
-// ceil((p + 2) / 3) micro-batches of a rank's two chunks.
-int most_chunks(int p) { return 2 * ((p + 4) / 3); }
-
-constexpr vee::Block kBlock{vee::v_min_start, most_chunks};
+constexpr vee::Block kBlock{vee::v_min_start, vee::v_min_most_chunks};
 
 std::optional<Diagnostic> refuse(const Shape& s) { return vee::refuse("v-min", s); }
 void generate(const Shape& s, Order& order) { vee::repeat(kBlock, s, order); }

@@ -62,6 +62,11 @@ int v_min_start(int p, int rank, int pass);
 int v_half_start(int p, int rank, int pass);
 int zbv_start(int p, int rank, int pass);  // of its steady part, read off zbv.cpp
 
+// Micro-batches of a rank's two chunks: ceil((p + 2) / 3); p / 2 + 1, rounded down; p.
+constexpr int v_min_most_chunks(int p) { return 2 * ((p + 4) / 3); }
+constexpr int v_half_most_chunks(int p) { return 2 * (p / 2 + 1); }
+constexpr int zbv_most_chunks(int p) { return 2 * p; }
+
 // A pipeline of at least two ranks with two chunks each, or why not.
 std::optional<Diagnostic> refuse(std::string_view name, const Shape& s);
 

@@ -58,8 +58,7 @@ class Writer {
   int next_[vee::kPasses] = {};
 };
 
-int most_chunks(int p) { return 2 * p; }
-constexpr vee::Block kFew{vee::v_half_start, most_chunks};
+constexpr vee::Block kFew{vee::v_half_start, vee::zbv_most_chunks};
 
 void generate(const Shape& s, Order& order) {
   if (s.micro_batches < 2 * s.pp - 1) return vee::one_by_one(kFew, s, order);

@@ -12,11 +12,11 @@ constexpr std::string_view kStyle = R"(
 :root { color-scheme: light dark; --ink: #1c2430; --dim: #5d6b7d; --paper: #fff; --line: #dfe5ec;
   --bar: #2f7ed8; --good: #16784a; --bad: #b3261e;
   --c0: #2f7ed8; --c1: #e08a1e; --c2: #3a9d6e; --c3: #9a5fc2; --c4: #c9504d; --c5: #9aa7b5;
-  --c6: #57697c; }
+  --c6: #57697c; --ground: #f1f4f8; --hatch: #c9d3df; --edge: #4a5a70; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e9f0; --dim: #9aa8b8; --paper: #12171e;
   --line: #2b3542; --bar: #5aa2f0; --good: #5ccf95; --bad: #ff8a80;
   --c0: #5aa2f0; --c1: #f0aa50; --c2: #62c596; --c3: #bb8ae0; --c4: #ea7a77; --c5: #6d7b8a;
-  --c6: #a9b8c8; } }
+  --c6: #a9b8c8; --ground: #1a222c; --hatch: #33404f; --edge: #a9b8c8; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 64rem; padding: 1rem; background: var(--paper);
   color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
@@ -34,6 +34,11 @@ td.r, th.r { text-align: right; } tr.strong td { font-weight: 600; }
 .bars .r { text-align: right; }
 svg { display: block; width: 100%; height: 1rem; }
 figure { margin: .5rem 0; overflow-x: auto; } figure svg { height: auto; min-width: 40rem; }
+svg.timeline .paper { fill: var(--paper); } svg.timeline .ink { fill: var(--ink); }
+svg.timeline .dim { fill: var(--dim); } svg.timeline .ground { fill: var(--ground); }
+svg.timeline .hatch { stroke: var(--hatch); } svg.timeline .grid { stroke: var(--line); }
+svg.timeline .zoom rect { stroke: var(--paper); } svg.timeline .edge { stroke: var(--edge); }
+svg.timeline .limit { stroke: var(--bad); }
 .stacks { display: grid; grid-template-columns: max-content max-content minmax(6rem, 1fr);
   gap: .25rem .8rem; align-items: center; margin: .5rem 0; font-variant-numeric: tabular-nums; }
 .legend span { display: inline-block; margin-right: 1rem; }

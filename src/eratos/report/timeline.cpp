@@ -278,9 +278,9 @@ Colour colour_of(Kind kind, int chunk, int chunks) {
       {0xcc, 0x79, 0xa7},  // S reddish purple
       {0xf0, 0xe4, 0x42},  // T yellow
   }};
-  // In whole percent, so that every machine rounds alike. More than 58% white and the hues of two
+  // In whole percent, so that every machine rounds alike. More than half white and the hues of two
   // kinds come too near to one another.
-  constexpr int kMostWhite = 58;
+  constexpr int kMostWhite = 50;
   const int white = chunks <= 1 ? 0 : kMostWhite * chunk / (chunks - 1);
   const Colour hue = kHues[static_cast<std::size_t>(kind)];
   const auto mixed = [&](int c) { return (c * (100 - white) + 255 * white + 50) / 100; };

@@ -22,16 +22,8 @@ figure:focus-visible { outline: 2px solid var(--bar); outline-offset: 3px; }
 svg.timeline { height: auto; min-width: 44rem; touch-action: pan-y; cursor: grab;
   user-select: none; -webkit-user-select: none; }
 svg.held-down { cursor: grabbing; }
-svg.timeline .paper { fill: var(--paper); } svg.timeline .ink { fill: var(--ink); }
-svg.timeline .dim { fill: var(--dim); } svg.timeline .ground { fill: var(--ground); }
-svg.timeline .hatch { stroke: var(--hatch); } svg.timeline .grid { stroke: var(--line); }
-svg.timeline .zoom rect { stroke: var(--paper); } svg.timeline .edge { stroke: var(--edge); }
-svg.timeline .limit { stroke: var(--bad); }
 svg.timeline .zoom rect.chosen { stroke: var(--ink); stroke-width: 3; }
 svg.timeline .zoom rect:hover { filter: brightness(1.12); }
-:root { --ground: #f1f4f8; --hatch: #c9d3df; --edge: #4a5a70; }
-@media (prefers-color-scheme: dark) {
-  :root { --ground: #1a222c; --hatch: #33404f; --edge: #a9b8c8; } }
 #tools { display: flex; flex-wrap: wrap; gap: .4rem; align-items: center; margin: .8rem 0; }
 #tools[hidden], #tip[hidden] { display: none; }
 button { font: inherit; color: var(--ink); background: var(--ground); cursor: pointer;

@@ -136,6 +136,7 @@ class Picture {
                              std::clamp<std::int64_t>(kMostFilled / e_.ranks(), 100, g_.plot() / 2))
                        : 0;
     place();
+    if (!filled_) number_size_ = common_size();
   }
 
   std::vector<std::string> remarks() const {
@@ -180,6 +181,10 @@ class Picture {
   }
 
  private:
+  // Sizes of the numbers of micro-batches, in pixels.
+  static constexpr double kMostNumber = 12;
+  static constexpr double kReadable = 9.5;
+  static constexpr double kLeastNumber = 8;
   static constexpr int kAxis = 40;  // height of the axis below the rows
 
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -382,6 +387,34 @@ class Picture {
     return out;
   }
 
+  // The largest size of a number that fits into an action.
+  static double fitting_size(double wide, double high, std::size_t digits) {
+    return std::min({kMostNumber, high - 2, (wide - 1.5) / (0.62 * static_cast<double>(digits))});
+  }
+
+  // One size for all numbers if every one can be read at it; else 0, and each takes what it can.
+  double common_size() const {
+    double least = kMostNumber;
+    for (int rank = e_.first_rank; rank <= e_.last_rank; ++rank) {
+      const ActionRange in = actions_in(t_, rank, e_.from, e_.to);
+      for (std::size_t i = in.first; i < in.last; ++i) {
+        const schedule::Interval& when = t_.intervals[i];
+        if (when.end == when.start) continue;
+        const double wide =
+            static_cast<double>(when.end - when.start) / static_cast<double>(e_.span()) * g_.plot();
+        const std::size_t digits = fmt::format("{}", t_.order->actions[i].micro_batch).size();
+        const bool half = t_.order->actions[i].with_next || is_second(rank, i);
+        least = std::min(least, fitting_size(wide, half ? g_.bar / 2.0 : g_.bar, digits));
+      }
+    }
+    return least >= kReadable ? least : 0;
+  }
+
+  bool is_second(int rank, std::size_t i) const {
+    return i > static_cast<std::size_t>(t_.order->first[at(rank)]) &&
+           t_.order->actions[i - 1].with_next;
+  }
+
   std::string actions(int row) {
     const int rank = e_.first_rank + row;
     const int chunks = t_.order->shape.chunks;
@@ -390,8 +423,7 @@ class Picture {
     for (std::size_t i = in.first; i < in.last; ++i) {
       const Action& a = t_.order->actions[i];
       const schedule::Interval& when = t_.intervals[i];
-      const auto base = static_cast<std::size_t>(t_.order->first[at(rank)]);
-      const bool second = i > base && t_.order->actions[i - 1].with_next;
+      const bool second = is_second(rank, i);
       const bool half = a.with_next || second;
       const double left = x(std::max(when.start, e_.from));
       const double wide = x(std::min(when.end, e_.to)) - left;
@@ -403,15 +435,13 @@ class Picture {
           letter_of(a.kind), a.chunk, px(left), px(top), px(wide), px(high),
           escaped(hover(rank, i)), half ? "\nside by side with the other half" : "");
       const std::string number = fmt::format("{}", a.micro_batch);
-      // The largest size that fits; below 8 px nobody reads it.
-      const double size =
-          std::min({12.0, high - 2, (wide - 1.5) / (0.62 * static_cast<double>(number.size()))});
-      if (size >= 8) {
+      const double size = number_size_ > 0 ? number_size_ : fitting_size(wide, high, number.size());
+      if (size >= kLeastNumber) {
         numbers_ += fmt::format(
             "<text class=\"{}\" x=\"{}\" y=\"{}\"{}>{}</text>\n",
             wants_white_ink(colour_of(a.kind, a.chunk, chunks)) ? "lightink" : "darkink",
             px(left + wide / 2), px(top + high / 2 + size * 0.36),
-            size < 12 ? fmt::format(" style=\"font-size:{}px\"", px(size)) : "", number);
+            size < kMostNumber ? fmt::format(" style=\"font-size:{}px\"", px(size)) : "", number);
       }
     }
     return out;
@@ -561,6 +591,7 @@ class Picture {
   int columns_ = 0;
   std::string head_;
   std::string numbers_;
+  double number_size_ = 0;
 };
 
 }  // namespace

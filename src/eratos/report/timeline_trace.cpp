@@ -1,13 +1,14 @@
 // The timeline as trace events, for Perfetto, chrome://tracing and speedscope.
 //
 // Source: "Trace Event Format", Google 2016 (the document behind catapult's trace viewer).
-// Slices are begin and end events rather than complete ones: Perfetto rounds a start and a duration
-// to nanoseconds apart and drops a slice that then laps over the one after it (its counter
-// slice_drop_overlapping_complete_event); equal times round alike.
+// Starts are exact. Durations are too, unless a viewer would then see two slices overlap that only
+// touch: Perfetto rounds start and duration to nanoseconds apart and drops a slice that laps over
+// another (its counter slice_drop_overlapping_complete_event); speedscope adds the two as floating
+// numbers, and a sum a hair above the next start nests the rest of the thread below it. Such a
+// duration is shorter by less than a nanosecond; the argument duration_us is exact always.
 //
 // Worked example: F0 of rank 0 from 0 to 1.5 us is
-//   {"ph":"B","pid":1,"tid":101,"ts":0,"name":"F0","cat":"forward",...}
-//   {"ph":"E","pid":1,"tid":101,"ts":1.5}
+//   {"ph":"X","pid":1,"tid":6000,"ts":0,"dur":1.5,"name":"F0","cat":"forward",...}
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -54,7 +55,7 @@ std::string_view cname_of(Kind kind) {
 struct Slice {
   Picoseconds start = 0;
   Picoseconds end = 0;
-  std::string what;  // members of the begin event after "ts", with their comma
+  std::string what;  // members of the event after "dur", with their comma
   std::int64_t message = -1;
 };
 
@@ -130,13 +131,28 @@ class Trace {
         "{}}}}}",
         pid_of(rank), tid, static_cast<int>(stream) * 100 + lane);
   }
-  void begin(int rank, int tid, const Slice& s) {
-    event("{{\"ph\":\"B\",\"pid\":{},\"tid\":{},\"ts\":{}{}}}", pid_of(rank), tid,
-          microseconds(s.start), s.what);
-  }
-  void end(int rank, int tid, Picoseconds time) {
-    event("{{\"ph\":\"E\",\"pid\":{},\"tid\":{},\"ts\":{}}}", pid_of(rank), tid,
-          microseconds(time));
+  // Where a slice may end as a viewer reckons it.
+  struct Limit {
+    double microseconds = 0;      // start and duration added as floating numbers
+    Picoseconds nanoseconds = 0;  // both rounded, then added
+  };
+  static Picoseconds rounded(Picoseconds time) { return (time + kNanosecond / 2) / kNanosecond; }
+  // The quotient is the double nearest to the decimal number that is written.
+  static double as_read(Picoseconds time) { return static_cast<double>(time) / 1e6; }
+  static Limit limit_of(Picoseconds end) { return {as_read(end), rounded(end)}; }
+
+  // Returns where it ends for a viewer: the limit of what lies inside.
+  Limit slice(int rank, int tid, const Slice& s, const Limit& limit) {
+    Picoseconds duration = s.end - s.start;
+    if (rounded(s.start) + rounded(duration) > limit.nanoseconds) {
+      // The longest that rounds to what is left.
+      duration = std::min(
+          duration, (limit.nanoseconds - rounded(s.start)) * kNanosecond + kNanosecond / 2 - 1);
+    }
+    while (duration > 0 && as_read(s.start) + as_read(duration) > limit.microseconds) --duration;
+    event("{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{}{}}}", pid_of(rank), tid,
+          microseconds(s.start), microseconds(duration), s.what);
+    return {as_read(s.start) + as_read(duration), rounded(s.start) + rounded(duration)};
   }
 
   bool is_second(int rank, std::size_t i) const {
@@ -243,24 +259,30 @@ class Trace {
     });
     thread(rank, Stream::compute, 0);
     const int tid = tid_of(rank, Stream::compute, 0);
-    std::vector<Picoseconds> open;  // ends of the slices that hold the next
-    std::vector<Slice> beside;      // ops that lap over the end of what holds them
+    struct Open {
+      Picoseconds end = 0;
+      Limit limit;
+    };
+    std::vector<Open> open;     // slices that hold the next, the innermost last
+    std::vector<Slice> beside;  // ops that lap over the end of what holds them
     for (Slice& s : first) {
-      while (!open.empty() && open.back() <= s.start) {
-        end(rank, tid, open.back());
+      while (!open.empty() && open.back().end <= s.start) {
         open.pop_back();
       }
-      if (!open.empty() && s.end > open.back()) {
+      if (!open.empty() && s.end > open.back().end) {
         beside.push_back(std::move(s));
         continue;
       }
-      begin(rank, tid, s);
-      open.push_back(s.end);
+      Limit limit = limit_of(s.end);
+      if (!open.empty()) {
+        limit.microseconds = std::min(limit.microseconds, open.back().limit.microseconds);
+        limit.nanoseconds = std::min(limit.nanoseconds, open.back().limit.nanoseconds);
+      }
+      open.push_back({s.end, slice(rank, tid, s, limit)});
     }
-    for (; !open.empty(); open.pop_back()) end(rank, tid, open.back());
-    second.insert(second.end(), std::make_move_iterator(beside.begin()),
-                  std::make_move_iterator(beside.end()));
+    const int line = second.empty() ? 1 : 2;
     lanes(rank, Stream::compute, std::move(second), {}, 1);
+    lanes(rank, Stream::compute, std::move(beside), {}, line);
   }
 
   // Slices of one stream, each on the first line where nothing else runs.
@@ -280,12 +302,11 @@ class Trace {
       thread(rank, stream, line);
       const int tid = tid_of(rank, stream, line);
       for (const Slice* s : by_lane[lane]) {
-        begin(rank, tid, *s);
+        slice(rank, tid, *s, limit_of(s->end));
         if (s->message >= 0) {
           const auto index = static_cast<std::size_t>(s->message);
           flow(messages[index], index, tid, s->start);
         }
-        end(rank, tid, s->end);
       }
     }
   }
@@ -344,10 +365,10 @@ class Trace {
       }
       if (name.empty()) continue;
       s.what = fmt::format(
-          ",\"name\":\"{}\",\"cat\":\"column\",\"args\":{{\"actions\":{},\"rank\":{}{}}}", name,
-          share.actions, rank, times);
-      begin(rank, tid, s);
-      end(rank, tid, s.end);
+          ",\"name\":\"{}\",\"cat\":\"column\",\"args\":{{\"actions\":{},\"rank\":{},"
+          "\"duration_us\":{}{}}}",
+          name, share.actions, rank, microseconds(s.end - s.start), times);
+      slice(rank, tid, s, limit_of(s.end));
     }
     for (int s = 1; s < kStreams; ++s) {
       lanes(rank, static_cast<Stream>(s), spans_of(rank, static_cast<Stream>(s)), {});

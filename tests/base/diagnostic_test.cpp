@@ -59,5 +59,17 @@ TEST(NearestName, ExactNearestAndNothingKnown) {
   EXPECT_EQ(nearest_name("", {"a"}), "a");
 }
 
+TEST(Diagnostic, AValueOfMegabytesIsCut) {
+  Diagnostic d;
+  d.where.file = std::string(5000, 'f');
+  d.message = std::string(3000, 'a') + "end";
+  const std::string text = to_text(d);
+  EXPECT_LT(text.size(), 4200u);
+  EXPECT_NE(text.find(std::string(2000, 'a') + "... (1003 bytes more)"), std::string::npos);
+  // Not inside a character.
+  d.message = std::string(1999, 'a') + "\u20ac" + "b";
+  EXPECT_NE(to_text(d).find("\u20ac... (1 bytes more)"), std::string::npos) << to_text(d);
+}
+
 }  // namespace
 }  // namespace eratos

@@ -169,6 +169,24 @@ TEST(Clusters, BadNames) {
   const auto near = load_cluster("mi355-8x8");
   ASSERT_FALSE(near.has_value());
   EXPECT_EQ(near.error().front().cure, "did you mean `mi355x`?");
+  const struct {
+    const char* name;
+    const char* why;
+  } odd[] = {{"h100-sxm-99999999999x8", "more than 10000000 accelerators"},
+             {"h100-sxm-2147483647x8", "more than 10000000 accelerators"},
+             {"h100-sxm-2000000x8", "more than 10000000 accelerators"},
+             {"h100-sxm-0x8", "has no accelerators"},
+             {"h100-sxm-1.5x8", "`1.5x8` of `h100-sxm-1.5x8` is no size"},
+             {"h100-sxm-2x", "`2x` of `h100-sxm-2x` is no size"},
+             {"h100-sxm-8", "`8` of `h100-sxm-8` is no size"},
+             {"eos-two", "such as `eos-8x8`"}};
+  for (const auto& each : odd) {
+    const auto bad = load_cluster(each.name);
+    ASSERT_FALSE(bad.has_value()) << each.name;
+    EXPECT_NE((to_text(bad.error()[0])).find(each.why), std::string::npos)
+        << to_text(bad.error()[0]);
+  }
+  EXPECT_EQ(good(load_cluster("h100-sxm-2X8"), "capital X").gpus(), 16);
   EXPECT_FALSE(load_cluster("").has_value());
   EXPECT_FALSE(load_cluster("no/such/file.yaml").has_value());
 }

@@ -67,6 +67,86 @@ TEST(HardwareFile, Faults) {
             std::string::npos);
 }
 
+// Each number a part or a room states is one that such a thing can have, and the fault has a place.
+TEST(HardwareFile, NumbersOutOfRangeAreFaults) {
+  const std::string part = "kin: h100-sxm\n";
+  for (const char* field :
+       {"compute_units", "clock_hz", "power_w", "gpus_per_node", "nic_bytes_per_s",
+        "host_link_bytes_per_s", "shared_memory_per_unit_bytes", "memory.nominal_bytes",
+        "memory.visible_bytes", "memory.bandwidth_bytes_per_s", "cache.l2_bytes",
+        "cache.last_level_bytes", "scale_up.bandwidth_bytes_per_s", "scale_up.domain_gpus",
+        "peak_flops_per_s.bf16", "peak_flops_per_s.fp8"}) {
+    const std::string path = field;
+    const std::size_t dot = path.find('.');
+    const bool whole = path == "gpus_per_node" || path == "scale_up.domain_gpus";
+    for (const char* value : {"-1", "1.0e+300", ".inf", "-.inf", ".nan"}) {
+      if (whole && std::string(value) != "-1") continue;
+      const std::string file =
+          dot == std::string::npos
+              ? part + path + ": " + value + "\n"
+              : part + path.substr(0, dot) + ": {" + path.substr(dot + 1) + ": " + value + "}\n";
+      const std::string bad = faults_of(complete_accelerator(yaml(file)));
+      EXPECT_NE(bad.find("job.yaml:2:"), std::string::npos) << file << bad;
+      EXPECT_NE(bad.find("`" + path + "` is "), std::string::npos) << file << bad;
+      EXPECT_NE(bad.find(", no number from "), std::string::npos) << file << bad;
+    }
+  }
+  // What 0 means, it may mean: no such format, no network known.
+  EXPECT_EQ(good(complete_accelerator(yaml(part + "peak_flops_per_s: {fp8: 0}\n")))
+                .peak_of(DType::fp8)
+                .value,
+            0);
+  EXPECT_EQ(good(complete_accelerator(yaml(part + "nic_bytes_per_s: 0\n"))).nic_per_gpu.value, 0);
+  EXPECT_NE(faults_of(complete_accelerator(yaml(part + "clock_hz: 0\n"))).find("no number"),
+            std::string::npos);
+
+  const auto room = [](const std::string& gpus, const std::string& rate, const std::string& hop) {
+    return faults_of(decode_cluster(
+        yaml("accelerator: h100-sxm\nnodes: 2\nlevels:\n  - {kind: nvlink, gpus: " + gpus +
+             ", bandwidth_bytes_per_s: " + rate + ", latency_s: " + hop + "}\n")));
+  };
+  for (const char* hop : {"-1", "1.5", ".inf", ".nan"}) {
+    EXPECT_NE(room("16", "4.5e11", hop).find("job.yaml:4:"), std::string::npos) << hop;
+    EXPECT_NE(room("16", "4.5e11", hop).find("`cluster.levels.0.latency_s` is "),
+              std::string::npos)
+        << room("16", "4.5e11", hop);
+  }
+  for (const char* rate : {"0", "-1", ".inf", ".nan", "450"}) {  // 450: GB/s, not bytes
+    EXPECT_NE(room("16", rate, "0").find("`cluster.levels.0.bandwidth_bytes_per_s` is "),
+              std::string::npos)
+        << rate;
+  }
+  for (const char* gpus : {"0", "-8", "20000000"}) {
+    EXPECT_NE(room(gpus, "4.5e11", "0").find("`cluster.levels.0.gpus` is "), std::string::npos)
+        << gpus;
+  }
+  for (const char* size : {"nodes: 0", "nodes: -1", "gpus_per_node: 0", "nodes: 20000000"}) {
+    EXPECT_NE(faults_of(decode_cluster(yaml(std::string("accelerator: h100-sxm\n") + size + "\n")))
+                  .find("job.yaml:2:"),
+              std::string::npos)
+        << size;
+  }
+  EXPECT_NE(faults_of(decode_cluster(
+                          yaml("accelerator: h100-sxm\nnodes: 10000000\ngpus_per_node: 8\n")))
+                .find("80000000 accelerators"),
+            std::string::npos);
+}
+
+// The link of a part is data of its file, not of its maker's name.
+TEST(HardwareFile, LinksAreSaid) {
+  const auto cluster = good(decode_cluster(
+      yaml("kin: h100-sxm\nvendor: amd\nnic_link: efa\nscale_up: {in_switch_reduction: false}\n"), 2));
+  EXPECT_EQ(cluster.levels[0].kind, hardware::LinkKind::nvlink);
+  EXPECT_FALSE(cluster.levels[0].in_switch_reduction);
+  EXPECT_EQ(cluster.levels[1].kind, hardware::LinkKind::efa);
+  EXPECT_TRUE(good(load_cluster("h100-sxm-2x8")).levels[0].in_switch_reduction);
+  EXPECT_FALSE(good(load_cluster("a100-80g-2x8")).levels[0].in_switch_reduction);
+  EXPECT_TRUE(good(load_cluster("gb200-2x4")).levels[0].in_switch_reduction);
+  EXPECT_EQ(good(load_cluster("mi300x-2x8")).levels[0].kind, hardware::LinkKind::xgmi);
+  EXPECT_EQ(good(load_cluster("mi300x-2x8")).levels[1].kind, hardware::LinkKind::roce);
+  EXPECT_EQ(good(load_cluster("l40s-2x8")).levels[0].kind, hardware::LinkKind::pcie);
+}
+
 TEST(HardwareFile, EveryPartOfTheCatalogueIsWrittenAndReadBack) {
   for (const std::string& name : names_of(Kind::accelerators)) {
     const auto part = good(load_accelerator(name), name);

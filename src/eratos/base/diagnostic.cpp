@@ -8,11 +8,18 @@ namespace eratos {
 namespace {
 
 // Control characters of a user's file must not reach a terminal as they are.
+// Nor may a value of megabytes fill it: the beginning says which one it was.
 std::string printable(const std::string& text) {
   constexpr char kDigits[] = "0123456789abcdef";
+  constexpr std::size_t kMost = 2000;
   std::string out;
-  for (const char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = text[i];
     const auto byte = static_cast<unsigned char>(c);
+    const bool inside_character = (byte & 0xc0) == 0x80;  // of UTF-8
+    if (i >= kMost && !inside_character) {
+      return out + "... (" + std::to_string(text.size() - i) + " bytes more)";
+    }
     if (byte >= 0x20 && byte != 0x7f) {
       out += c;
     } else {
@@ -27,7 +34,7 @@ std::string printable(const std::string& text) {
 std::string to_text(const Diagnostic& d) {
   std::string out;
   if (!d.where.file.empty()) {
-    out += d.where.file;
+    out += printable(d.where.file);
     if (d.where.line > 0) {
       out += ':' + std::to_string(d.where.line);
       if (d.where.column > 0) out += ':' + std::to_string(d.where.column);

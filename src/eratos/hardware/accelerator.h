@@ -16,12 +16,26 @@
 namespace eratos::hardware {
 
 enum class Topology { fabric_switch, mesh, pcie, torus };
+enum class LinkKind {
+  nvlink,
+  xgmi,
+  pcie,
+  infiniband,
+  roce,
+  efa,
+  slingshot,
+  ethernet,
+  torus,
+  other,  // a maker's own: HCCS, MTLink
+};
 
 // Links that join accelerators inside one scale-up domain (NVLink, xGMI, ...).
 struct ScaleUp {
   BytesPerSecond bandwidth;  // one direction, all links of one accelerator together
   int domain_gpus = 1;       // how many accelerators the links join
   Topology topology = Topology::fabric_switch;
+  LinkKind link = LinkKind::nvlink;
+  bool in_switch_reduction = false;  // the switch adds (NVLS)
 };
 
 struct AcceleratorSpec {
@@ -42,6 +56,7 @@ struct AcceleratorSpec {
   ScaleUp scale_up;
   BytesPerSecond host_link;    // PCIe or C2C, one direction
   BytesPerSecond nic_per_gpu;  // its share of the node's network cards, one direction
+  LinkKind nic_link = LinkKind::infiniband;  // what its network cards speak
   int gpus_per_node = 8;
   std::string confidence;             // high | medium | low
   std::vector<std::string> borrowed;  // fields taken from the nearest kin

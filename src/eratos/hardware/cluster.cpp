@@ -13,32 +13,35 @@ constexpr double kXgmiHopS = 2.1e-6;
 constexpr double kPcieHopS = 5.7e-6;
 constexpr double kNetworkHopS = 14e-6;
 
+// Assumes: a hop of a torus, or of a link without a word of its own, takes as long as one of NVLink.
+double hop_s(LinkKind kind) {
+  switch (kind) {
+    case LinkKind::nvlink:
+    case LinkKind::torus:
+    case LinkKind::other:
+      return kNvlinkHopS;
+    case LinkKind::xgmi:
+      return kXgmiHopS;
+    case LinkKind::pcie:
+      return kPcieHopS;
+    case LinkKind::infiniband:
+    case LinkKind::roce:
+    case LinkKind::efa:
+    case LinkKind::slingshot:
+    case LinkKind::ethernet:
+      return kNetworkHopS;
+  }
+  return kNetworkHopS;
+}
+
 NetworkLevel scale_up_level(const AcceleratorSpec& part, int gpus) {
   NetworkLevel level;
   level.gpus = gpus;
+  level.kind = part.scale_up.link;
   level.bandwidth = part.scale_up.bandwidth;
+  level.latency = Seconds{hop_s(level.kind)};
   level.topology = part.scale_up.topology;
-  if (part.scale_up.topology == Topology::pcie) {
-    level.kind = LinkKind::pcie;
-    level.latency = Seconds{kPcieHopS};
-  } else if (part.vendor == "amd") {
-    level.kind = LinkKind::xgmi;
-    level.latency = Seconds{kXgmiHopS};
-  } else if (part.scale_up.topology == Topology::torus) {
-    level.kind = LinkKind::torus;
-    level.latency = Seconds{kNvlinkHopS};
-  } else {
-    level.kind = LinkKind::nvlink;
-    level.latency = Seconds{kNvlinkHopS};
-    // In-switch reduction exists from Hopper's NVSwitch on.
-    // Source: NVIDIA/nccl@5067397 src/graph/tuning.cc (NVLS enabled from compute capability 9.0).
-    level.in_switch_reduction = part.scale_up.topology == Topology::fabric_switch &&
-                                part.architecture.compare(0, 2, "sm") == 0 &&
-                                part.architecture >= "sm90" && part.architecture.size() == 4;
-    if (part.architecture.size() > 4 && part.architecture.compare(0, 3, "sm1") == 0) {
-      level.in_switch_reduction = part.scale_up.topology == Topology::fabric_switch;
-    }
-  }
+  level.in_switch_reduction = part.scale_up.in_switch_reduction;
   return level;
 }
 
@@ -61,16 +64,16 @@ ClusterSpec derive_cluster(const AcceleratorSpec& part, int nodes, int gpus_per_
     host.kind = LinkKind::pcie;
     host.gpus = gpus_per_node;
     host.bandwidth = part.host_link;
-    host.latency = Seconds{kPcieHopS};
+    host.latency = Seconds{hop_s(host.kind)};
     host.topology = Topology::pcie;
     cluster.levels.push_back(host);
   }
   if (total > cluster.levels.back().gpus) {
     NetworkLevel network;
-    network.kind = part.vendor == "amd" ? LinkKind::roce : LinkKind::infiniband;
+    network.kind = part.nic_link;
     network.gpus = total;
     network.bandwidth = part.nic_per_gpu;
-    network.latency = Seconds{kNetworkHopS};
+    network.latency = Seconds{hop_s(network.kind)};
     cluster.levels.push_back(network);
   }
   return cluster;

@@ -14,8 +14,6 @@
 
 namespace eratos::hardware {
 
-enum class LinkKind { nvlink, xgmi, pcie, infiniband, roce, efa, slingshot, ethernet, torus };
-
 struct NetworkLevel {
   LinkKind kind = LinkKind::infiniband;
   int gpus = 1;              // size of one domain at this level, in accelerators
@@ -24,6 +22,9 @@ struct NetworkLevel {
   Topology topology = Topology::fabric_switch;
   bool in_switch_reduction = false;  // NVLS, SHARP
 };
+
+// More than anyone has: products of counts stay far inside 32 bits.
+inline constexpr int kMostAccelerators = 10'000'000;
 
 struct ClusterSpec {
   std::string name;

@@ -9,6 +9,7 @@
 #include "eratos/calibration/borrow.h"
 #include "eratos/reader/decode.h"
 #include "eratos/reader/fields.h"
+#include "eratos/reader/ranges.h"
 #include "eratos/text/file.h"
 #include "eratos/text/yaml.h"
 
@@ -93,7 +94,8 @@ Diagnostic unknown_name(Kind kind, std::string_view name) {
   return d;
 }
 
-// Splits the last -NxM off. `nodes` stays 0 where there is none.
+// Splits the last -NxM off. `nodes` stays 0 where there is none. Numbers beyond any cluster stop at
+// one more than the most.
 void split_size(std::string_view name, std::string_view& part, int& nodes, int& gpus) {
   part = name;
   nodes = 0;
@@ -101,16 +103,15 @@ void split_size(std::string_view name, std::string_view& part, int& nodes, int& 
   const std::size_t dash = name.rfind('-');
   if (dash == std::string_view::npos) return;
   const std::string_view size = name.substr(dash + 1);
-  const std::size_t x = size.find('x');
-  if (x == std::string_view::npos || x == 0 || x + 1 == size.size() || size.size() > 12) return;
+  const std::size_t x = size.find_first_of("xX");
+  if (x == std::string_view::npos || x == 0 || x + 1 == size.size()) return;
   const auto number = [](std::string_view digits) {
-    long value = 0;
+    int value = 0;
     for (const char c : digits) {
       if (c < '0' || c > '9') return -1;
-      value = value * 10 + (c - '0');
-      if (value > 10'000'000) return -1;
+      value = std::min(value * 10 + (c - '0'), hardware::kMostAccelerators + 1);
     }
-    return static_cast<int>(value);
+    return value;
   };
   const int n = number(size.substr(0, x));
   const int m = number(size.substr(x + 1));
@@ -274,6 +275,12 @@ Result<hardware::ClusterSpec> load_cluster(std::string_view name) {
          .cure = "write PART-NxM with N and M at least 1, such as `" + std::string(part) + "-8x8`",
          .field = "cluster"});
   }
+  if (const std::string many = too_many(nodes, gpus); !many.empty()) {
+    return fault({.message = "`" + std::string(name) + "` has more than " +
+                             std::to_string(hardware::kMostAccelerators) + " accelerators",
+                  .cure = "choose fewer nodes or accelerators a node",
+                  .field = "cluster"});
+  }
   if (find_file(Kind::clusters, part) != nullptr) {
     auto tree = load_tree(Kind::clusters, part);
     if (!tree) return faults(tree.error());
@@ -293,6 +300,19 @@ Result<hardware::ClusterSpec> load_cluster(std::string_view name) {
     if (!tree) return faults(tree.error());
     return decode_cluster(*tree);
   }
+  // A known part and something behind it: the size is what is wrong.
+  if (const std::size_t dash = name.rfind('-'); dash != std::string_view::npos && part == name) {
+    std::string_view known = name.substr(0, dash);
+    while (known.ends_with('-')) known.remove_suffix(1);
+    if (find_file(Kind::clusters, known) != nullptr ||
+        find_file(Kind::accelerators, known) != nullptr) {
+      return fault({.message = "`" + std::string(name.substr(dash + 1)) + "` of `" +
+                               std::string(name) + "` is no size",
+                    .cure = "write PART-NxM for N nodes of M accelerators, such as `" +
+                            std::string(known) + "-8x8`",
+                    .field = "cluster"});
+    }
+  }
   std::vector<std::string> known = names_of(Kind::accelerators);
   for (std::string& each : names_of(Kind::clusters)) known.push_back(std::move(each));
   const std::string near = nearest_name(lower(part), known);
@@ -307,6 +327,9 @@ Result<hardware::ClusterSpec> with_nodes(const hardware::ClusterSpec& cluster, i
   if (nodes < 1) {
     return fault({.message = "a cluster has at least 1 node, not " + std::to_string(nodes),
                   .field = "cluster.nodes"});
+  }
+  if (std::string many = too_many(nodes, cluster.gpus_per_node); !many.empty()) {
+    return fault({.message = std::move(many), .cure = "choose fewer nodes", .field = "cluster.nodes"});
   }
   std::string_view part;
   int old_nodes = 0;

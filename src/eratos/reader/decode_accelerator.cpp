@@ -1,18 +1,35 @@
 #include "eratos/reader/decode.h"
 #include "eratos/reader/fields.h"
+#include "eratos/reader/hardware_names.h"
+#include "eratos/reader/ranges.h"
 
 namespace eratos::reader {
 
 namespace {
 
-constexpr Name<hardware::Topology> kTopologies[] = {
-    {"switch", hardware::Topology::fabric_switch},
-    {"mesh", hardware::Topology::mesh},
-    {"pcie", hardware::Topology::pcie},
-    {"torus", hardware::Topology::torus},
-};
+using hardware::kMostAccelerators;
+
 constexpr Name<int> kKinds[] = {{"gpu", 0}, {"tpu", 1}, {"npu", 2}};
 constexpr Name<int> kConfidence[] = {{"high", 0}, {"medium", 1}, {"low", 2}};
+
+// Wide: a thousandth of the smallest and a thousand times the largest part of the catalogue, or more.
+constexpr Range kRanges[] = {
+    {"compute_units", 1, 1e6, ""},
+    {"clock_hz", 1e6, 1e12, "Hz"},
+    {"peak_flops_per_s.*", 1e9, 1e19, "FLOP/s", true},
+    {"memory.nominal_bytes", 1e6, 1e15, "bytes"},
+    {"memory.visible_bytes", 1e6, 1e15, "bytes"},
+    {"memory.bandwidth_bytes_per_s", 1e8, 1e17, "bytes/s"},
+    {"cache.l2_bytes", 1e3, 1e13, "bytes", true},
+    {"cache.last_level_bytes", 1e3, 1e13, "bytes", true},
+    {"shared_memory_per_unit_bytes", 1, 1e12, "bytes", true},
+    {"power_w", 1, 1e6, "W"},
+    {"scale_up.bandwidth_bytes_per_s", 1e7, 1e16, "bytes/s"},
+    {"scale_up.domain_gpus", 1, kMostAccelerators, ""},
+    {"host_link_bytes_per_s", 1e7, 1e16, "bytes/s", true},
+    {"nic_bytes_per_s", 1e6, 1e16, "bytes/s", true},
+    {"gpus_per_node", 1, kMostAccelerators, ""},
+};
 
 }  // namespace
 
@@ -51,10 +68,15 @@ Result<hardware::AcceleratorSpec> decode_accelerator(const text::Node& root) {
   links.require("bandwidth_bytes_per_s", part.scale_up.bandwidth.value);
   links.require("domain_gpus", part.scale_up.domain_gpus);
   links.read_name("topology", part.scale_up.topology, kTopologies);
+  if (links.exists() && links.need("link") != nullptr) {
+    links.read_name("link", part.scale_up.link, kLinks);
+  }
+  links.read("in_switch_reduction", part.scale_up.in_switch_reduction);
   links.finish();
 
   top.read("host_link_bytes_per_s", part.host_link);
   top.read("nic_bytes_per_s", part.nic_per_gpu);
+  top.read_name("nic_link", part.nic_link, kLinks);
   top.require("gpus_per_node", part.gpus_per_node);
   if (top.read_name("confidence", ignored, kConfidence)) top.read("confidence", part.confidence);
   top.read("borrowed", part.borrowed);
@@ -68,6 +90,7 @@ Result<hardware::AcceleratorSpec> decode_accelerator(const text::Node& root) {
   // Described for people; nothing is computed from them.
   for (const char* key : {"shared_memory_per_unit_bytes", "power_w", "notes"}) top.skip(key);
   top.finish();
+  check_ranges(root, "", kRanges, bad);
   if (!bad.empty()) return faults(std::move(bad));
   return part;
 }

@@ -6,37 +6,25 @@
 #include "eratos/reader/decode.h"
 #include "eratos/reader/fields.h"
 #include "eratos/reader/hardware_file.h"
+#include "eratos/reader/hardware_names.h"
 #include "eratos/reader/primus_cluster.h"
+#include "eratos/reader/ranges.h"
 
 namespace eratos::reader {
 
 namespace {
 
-using hardware::LinkKind;
+using hardware::kMostAccelerators;
 using hardware::NetworkLevel;
-using hardware::Topology;
 
-constexpr Name<LinkKind> kLinks[] = {
-    {"nvlink", LinkKind::nvlink},       {"xgmi", LinkKind::xgmi},
-    {"pcie", LinkKind::pcie},           {"infiniband", LinkKind::infiniband},
-    {"roce", LinkKind::roce},           {"efa", LinkKind::efa},
-    {"slingshot", LinkKind::slingshot}, {"ethernet", LinkKind::ethernet},
-    {"torus", LinkKind::torus},
+// Wide: what no link has had or will have. Those of the part itself are in decode_accelerator.cpp.
+constexpr Range kRanges[] = {
+    {"nodes", 1, kMostAccelerators, ""},
+    {"gpus_per_node", 1, kMostAccelerators, ""},
+    {"levels.*.gpus", 1, kMostAccelerators, ""},
+    {"levels.*.bandwidth_bytes_per_s", 1e6, 1e16, "bytes/s"},
+    {"levels.*.latency_s", 0, 1, "s"},
 };
-constexpr Name<Topology> kTopologies[] = {
-    {"switch", Topology::fabric_switch},
-    {"mesh", Topology::mesh},
-    {"pcie", Topology::pcie},
-    {"torus", Topology::torus},
-};
-
-template <class E, std::size_t N>
-std::string name_in(E value, const Name<E> (&names)[N]) {
-  for (const auto& [name, each] : names) {
-    if (each == value) return std::string(name);
-  }
-  return "?";
-}
 
 // Levels that reach beyond the cluster stop at its edge; levels that add nothing go.
 void add_level(hardware::ClusterSpec& cluster, NetworkLevel level, Diagnostics& bad,
@@ -72,8 +60,11 @@ Result<hardware::ClusterSpec> decode_cluster(const text::Node& root, int nodes, 
   if (is_accelerator(root)) {
     auto part = complete_accelerator(root);
     if (!part) return faults(part.error());
-    return hardware::derive_cluster(*part, std::max(1, nodes),
-                                    gpus_per_node > 0 ? gpus_per_node : part->gpus_per_node);
+    const int each = gpus_per_node > 0 ? gpus_per_node : part->gpus_per_node;
+    if (std::string many = too_many(std::max(1, nodes), each); !many.empty()) {
+      return fault({.message = std::move(many), .cure = "choose fewer nodes", .field = "cluster"});
+    }
+    return hardware::derive_cluster(*part, std::max(1, nodes), each);
   }
   Diagnostics bad;
   hardware::ClusterSpec cluster;
@@ -98,10 +89,14 @@ Result<hardware::ClusterSpec> decode_cluster(const text::Node& root, int nodes, 
   top.read("gpus_per_node", cluster.gpus_per_node);
   if (nodes > 0) cluster.nodes = nodes;
   if (gpus_per_node > 0) cluster.gpus_per_node = gpus_per_node;
-  if (cluster.nodes < 1) top.fail("nodes", "a cluster has at least 1 node");
-  if (cluster.gpus_per_node < 1) top.fail("gpus_per_node", "a node has at least 1 accelerator");
-  cluster.nodes = std::max(1, cluster.nodes);
-  cluster.gpus_per_node = std::max(1, cluster.gpus_per_node);
+  check_ranges(root, "cluster", kRanges, bad);
+  cluster.nodes = std::clamp(cluster.nodes, 1, kMostAccelerators);
+  cluster.gpus_per_node = std::clamp(cluster.gpus_per_node, 1, kMostAccelerators);
+  if (const std::string many = too_many(cluster.nodes, cluster.gpus_per_node); !many.empty()) {
+    top.fail("nodes", many, "choose fewer nodes or accelerators a node");
+    cluster.nodes = 1;
+    cluster.gpus_per_node = 1;
+  }
   cluster.name =
       file_name + "-" + std::to_string(cluster.nodes) + "x" + std::to_string(cluster.gpus_per_node);
   cluster.source = "described by the user";
@@ -127,7 +122,6 @@ Result<hardware::ClusterSpec> decode_cluster(const text::Node& root, int nodes, 
       } else if (gpus != nullptr) {
         each.read("gpus", level.gpus);
       }
-      if (level.gpus < 1) each.fail("gpus", "a network level joins at least 1 accelerator");
       level.gpus = std::max(1, level.gpus);
       each.require("bandwidth_bytes_per_s", level.bandwidth.value);
       each.require("latency_s", level.latency.value);

@@ -11,6 +11,7 @@
 #include "eratos/reader/catalogue.h"
 #include "eratos/reader/decode.h"
 #include "eratos/reader/fields.h"
+#include "eratos/reader/hardware_names.h"
 #include "eratos/text/yaml.h"
 
 namespace eratos::reader {
@@ -34,6 +35,9 @@ constexpr const char* kOnlySaid[] = {"name",
                                      "kin",
                                      "shared_memory_per_unit_bytes",
                                      "scale_up.topology",
+                                     "scale_up.link",
+                                     "scale_up.in_switch_reduction",
+                                     "nic_link",
                                      "gpus_per_node"};
 
 bool only_said(const std::string& path) {
@@ -256,12 +260,13 @@ Node accelerator_to_node(const AcceleratorSpec& part) {
   Node links = Node::mapping();
   put(links, "bandwidth_bytes_per_s", part.scale_up.bandwidth.value);
   put(links, "domain_gpus", part.scale_up.domain_gpus);
-  constexpr const char* kTopologies[] = {"switch", "mesh", "pcie", "torus"};
-  links.set("topology",
-            Node::string(kTopologies[static_cast<std::size_t>(part.scale_up.topology)]));
+  links.set("topology", Node::string(name_in(part.scale_up.topology, kTopologies)));
+  links.set("link", Node::string(name_in(part.scale_up.link, kLinks)));
+  links.set("in_switch_reduction", Node::boolean(part.scale_up.in_switch_reduction));
   out.set("scale_up", std::move(links));
   put(out, "host_link_bytes_per_s", part.host_link.value);
   put(out, "nic_bytes_per_s", part.nic_per_gpu.value);
+  out.set("nic_link", Node::string(name_in(part.nic_link, kLinks)));
   put(out, "gpus_per_node", part.gpus_per_node);
   if (!part.confidence.empty()) out.set("confidence", Node::string(part.confidence));
   if (!part.borrowed.empty()) {

@@ -7,6 +7,7 @@
 
 #include "eratos/reader/catalogue.h"
 #include "eratos/reader/fields.h"
+#include "eratos/reader/ranges.h"
 #include "eratos/text/yaml.h"
 
 namespace eratos::reader {
@@ -18,6 +19,21 @@ using text::Node;
 
 constexpr double kGiga = 1e9;
 constexpr double kMicro = 1e-6;
+
+// The ranges of decode_cluster.cpp in the units of these files.
+constexpr Range kRanges[] = {
+    {"target_cluster.num_nodes", 1, hardware::kMostAccelerators, ""},
+    {"target_cluster.gpus_per_node", 1, hardware::kMostAccelerators, ""},
+    {"hardware_config.node_bw", 1e-3, 1e7, "GB/s"},
+    {"hardware_config.pod_bw", 1e-3, 1e7, "GB/s"},
+    {"hardware_config.cluster_bw", 1e-3, 1e7, "GB/s", true},
+    {"hardware_config.node_lat", 0, 1e6, "us"},
+    {"hardware_config.pod_lat", 0, 1e6, "us"},
+    {"hardware_config.cluster_lat", 0, 1e6, "us"},
+    {"hardware_config.node_size", 1, hardware::kMostAccelerators, ""},
+    {"hardware_config.pod_size", 1, hardware::kMostAccelerators, "", true},
+    {"hardware_config.nics_per_node", 1, hardware::kMostAccelerators, "", true},
+};
 
 // A path of the checkout, from any folder inside it.
 fs::path find_above(const std::string& file, const std::string& path) {
@@ -71,7 +87,7 @@ Result<Node> levels_of(const Node& root, bool amd) {
   top.read("node_topology", topology);
   top.skip("vector_flops");
   top.finish();
-  if (node_size < 1 || node_size > 1'000'000) top.fail("node_size", "a node has accelerators");
+  check_ranges(root, "", kRanges, bad);
   if (!bad.empty()) return faults(std::move(bad));
   if (nics < 1) nics = node_size;
   const double share = std::min(1.0, static_cast<double>(nics) / node_size);
@@ -117,6 +133,7 @@ Result<Node> primus_cluster_tree(const Node& root) {
     if (top.require("gpu_arch", part)) part_at = target->find("gpu_arch")->where();
     top.read("hardware_config", path);
     top.finish();
+    check_ranges(root, "", kRanges, bad);
     if (!bad.empty()) return faults(std::move(bad));
     if (root.find("hardware_config") == nullptr) {
       const fs::path found = path.empty() ? fs::path() : find_above(file, path);

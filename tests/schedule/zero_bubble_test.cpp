@@ -331,9 +331,9 @@ TEST(ZeroBubbleAuto, LimitWithoutOne) {
   EXPECT_NE(outcome("zb-auto", s, c).order.actions, with(2 * 4 * 1));
 }
 
-// With room for k < p micro-batches the time can be p / k of the work at best: k of them go round
-// the pipeline together. The paper's rule alone makes one at a time go round (3.4 times the work
-// for k = 4 here, where 1.34 is proven to be the least).
+// With room for k < p micro-batches k of them can go round the pipeline together. By the paper's
+// rule alone one at a time does (3.4 times the work for k = 4 here, where no order takes less
+// than 1.34).
 TEST(ZeroBubbleAuto, LittleRoomIsUsed) {
   const Shape s{8, 1, 64};
   const OwnedCosts c = stage_costs(s, 20, 20, 20);

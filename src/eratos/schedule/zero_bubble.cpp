@@ -72,11 +72,8 @@ Picoseconds lower_split(const Shape& s, SplitTurnsOf turns_of, const Costs& cost
       fill += above.forward + send_forward(costs, first - 1);
       after += send_backward(costs, first) + above.input_gradient;
     }
-    const int delay = turns_of(s, first).delay;
-    const int before = weights_before(delay, m - 1);
-    after = std::max(after, (m - before) * own.weight_gradient);
-    best = std::max(
-        best, fill + m * (own.forward + own.input_gradient) + before * own.weight_gradient + after);
+    const int left = m - weights_before(turns_of(s, first).delay, m - 1);
+    after = std::max(after, left * own.weight_gradient);
     Picoseconds turn = 0;
     for (int last = first; last < s.pp; ++last) {
       if (last > first) turn += send_forward(costs, last - 1) + send_backward(costs, last);

@@ -25,20 +25,33 @@ class Cells {
   Action* first_ = nullptr;
 };
 
-// The repeated block of m micro-batches, as it is used: what each rank runs in each of the first
-// units, up to the one in which rank 0 starts its last F0, and then what it runs one after another.
+// Until when the ranks keep to the block.
+enum class Keeps {
+  never,
+  // Until rank 0's last F0: with few micro-batches the others do better to go on at once.
+  together,
+  // Each until its own last F0, so that what it runs with F0 is the block's turn over and over.
+  each,
+};
+
+// The repeated block of m micro-batches, as it is used: what each rank runs in each of its first
+// units, while it keeps to the block, and then what it runs one after another.
 class Core {
  public:
-  // Without `units` everything runs one after another.
-  Core(const Block& block, int p, int micro_batches, int units)
-      : block_(block), p_(p), m_(micro_batches), units_(units), most_(block.most_chunks(p)) {}
+  Core(const Block& block, int p, int micro_batches, Keeps keeps)
+      : block_(block),
+        p_(p),
+        m_(micro_batches),
+        most_(block.most_chunks(p)),
+        keeps_(keeps),
+        row_(units_of(p - 1)) {}
 
   std::int64_t scratch() const {
-    return p_ * (2 * std::int64_t{units_} + 2 * kPasses * std::int64_t{m_} + kPasses + 3);
+    return p_ * (2 * std::int64_t{row_} + 2 * kPasses * std::int64_t{m_} + kPasses + 4);
   }
 
   void build(Action* scratch) {
-    const std::int64_t in_units = std::int64_t{p_} * units_;
+    const std::int64_t in_units = std::int64_t{p_} * row_;
     const std::int64_t passes = std::int64_t{p_} * kPasses * m_;
     runs_ = Cells(scratch, in_units, kNone);
     held_ = Cells(scratch, in_units, 0);
@@ -47,17 +60,22 @@ class Core {
     done_ = Cells(scratch, std::int64_t{p_} * kPasses, 0);
     now_held_ = Cells(scratch, p_, 0);
     next_ = Cells(scratch, p_, kNone);
+    units_ = Cells(scratch, p_, 0);
     tail_size_ = Cells(scratch, p_, 0);
-    for (int rank = 0; rank < p_; ++rank) lay_out(rank);
-    const int first_back = std::min(units_, block_.start(p_, 0, b0));
-    for (int unit = 0; unit < first_back; ++unit) {
-      for (int rank = 0; rank < p_; ++rank) move_up(rank, unit);
+    for (int rank = 0; rank < p_; ++rank) {
+      units_[rank] = units_of(rank);
+      lay_out(rank);
+    }
+    const int first_back = block_.start(p_, 0, b0);
+    for (int unit = 0; unit < std::min(row_, first_back); ++unit) {
+      for (int rank = 0; rank < p_; ++rank) {
+        if (unit < units_[rank]) move_up(rank, unit);
+      }
     }
     std::int64_t left = passes;
-    for (int rank = 0; rank < p_; ++rank) left -= count(rank);
-    for (int unit = units_; left > 0; ++unit) {
-      const int ran = cool_down(unit);
-      ERATOS_CHECK(ran > 0);  // room_for() says why
+    for (int unit = 0; left > 0; ++unit) {
+      const int ran = step(unit);
+      ERATOS_CHECK(ran > 0 || unit < row_);  // room_for() says why
       left -= ran;
     }
   }
@@ -66,15 +84,19 @@ class Core {
   // kept.
   template <class Visit>
   void for_each(int rank, Visit visit) const {
-    for (int unit = 0; unit < units_; ++unit) {
+    for (int unit = 0; unit < units_[rank]; ++unit) {
       if (const int code = runs_[at(rank, unit)]; code != kNone) visit(unit, decode(code));
     }
     const std::int64_t first = std::int64_t{rank} * kPasses * m_;
-    for (int i = 0; i < tail_size_[rank]; ++i) visit(units_ + i, decode(tail_[first + i]));
+    for (int i = 0; i < tail_size_[rank]; ++i) visit(units_[rank] + i, decode(tail_[first + i]));
   }
 
  private:
-  std::int64_t at(int rank, int unit) const { return std::int64_t{rank} * units_ + unit; }
+  int units_of(int rank) const {
+    if (keeps_ == Keeps::never) return 0;
+    return block_.start(p_, keeps_ == Keeps::each ? rank : 0, f0) + kPasses * (m_ - 1) + 1;
+  }
+  std::int64_t at(int rank, int unit) const { return std::int64_t{rank} * row_ + unit; }
   std::int64_t at(int rank, int pass, int k) const {
     return (std::int64_t{rank} * kPasses + pass) * m_ + k;
   }
@@ -84,17 +106,18 @@ class Core {
 
   // The block of every micro-batch, W in the first unit left free once its B has run, oldest first.
   void lay_out(int rank) {
+    const int units = units_[rank];
     for (int pass = f0; pass <= b0; ++pass) {
       int unit = block_.start(p_, rank, pass);
       for (int k = 0; k < m_; ++k, unit += kPasses) {
         when_[at(rank, pass, k)] = unit;
-        if (unit < units_) runs_[at(rank, unit)] = code(pass, k);
+        if (unit < units) runs_[at(rank, unit)] = code(pass, k);
       }
     }
     int held = 0;
     int begun[2] = {0, 0};
     int ended[2] = {0, 0};
-    for (int unit = 0; unit < units_; ++unit) {
+    for (int unit = 0; unit < units; ++unit) {
       std::int32_t& here = runs_[at(rank, unit)];
       if (here == kNone) {
         if (const int gradient = oldest(rank, begun, ended); gradient != kNone) {
@@ -159,23 +182,9 @@ class Core {
     }
   }
 
-  // How many passes of a rank have their unit.
-  int count(int rank) {
-    int all = 0;
-    for (int unit = 0; unit < units_; ++unit) {
-      const int code = runs_[at(rank, unit)];
-      if (code == kNone) continue;
-      const int pass = code / m_;
-      ++done(rank, pass);
-      ++all;
-      if (is_forward(pass)) ++now_held_[rank];
-      if (!is_forward(pass) && !is_gradient(pass)) --now_held_[rank];
-    }
-    return all;
-  }
-
   bool has_input(int rank, int pass) const {
     const int k = done(rank, pass);
+    if (pass >= w1) return done(rank, pass - 2) > k;
     if (k == m_ || (pass > f0 && done(rank, pass - 1) <= k)) return false;
     if ((pass == f0 || pass == b1) && rank > 0) return done(rank - 1, pass) > k;
     if ((pass == f1 || pass == b0) && rank + 1 < p_) return done(rank + 1, pass) > k;
@@ -190,24 +199,33 @@ class Core {
     return pass == f1 || done(rank, f0) - done(rank, f1) + 2 <= most_;
   }
 
-  // In one unit, each rank runs the pass that the block has first of those that can; W if none can.
-  // Returns how many ran.
-  int cool_down(int unit) {
+  // The pass that the block has first of those that can run; W if none can.
+  int choose(int rank) const {
+    int next = kNone;
+    int first = 0;
+    for (int pass = f0; pass <= b0; ++pass) {
+      if (!has_input(rank, pass) || !room_for(rank, pass)) continue;
+      const int planned = block_.start(p_, rank, pass) + kPasses * done(rank, pass);
+      if (next != kNone && planned > first) continue;
+      next = pass;
+      first = planned;
+    }
+    if (next != kNone) return next;
+    const int gradient =
+        oldest(rank, {done(rank, b1), done(rank, b0)}, {done(rank, w1), done(rank, w0)});
+    return gradient == kNone ? int{kNone} : w_of(gradient);
+  }
+
+  // One unit of all ranks. Returns how many passes ran.
+  int step(int unit) {
     for (int rank = 0; rank < p_; ++rank) {
-      int& next = next_[rank];
-      next = kNone;
-      int first = 0;
-      for (int pass = f0; pass <= b0; ++pass) {
-        if (!has_input(rank, pass) || !room_for(rank, pass)) continue;
-        const int planned = block_.start(p_, rank, pass) + kPasses * done(rank, pass);
-        if (next != kNone && planned > first) continue;
-        next = pass;
-        first = planned;
+      if (unit < units_[rank]) {
+        const int code = runs_[at(rank, unit)];
+        next_[rank] = code == kNone ? int{kNone} : code / m_;
+        if (code == kNone || has_input(rank, code / m_)) continue;
+        units_[rank] = unit;  // A rank before it has left the block and is late: so does this one.
       }
-      if (next != kNone) continue;
-      const int gradient =
-          oldest(rank, {done(rank, b1), done(rank, b0)}, {done(rank, w1), done(rank, w0)});
-      if (gradient != kNone) next = w_of(gradient);
+      next_[rank] = choose(rank);
     }
     int ran = 0;
     for (int rank = 0; rank < p_; ++rank) {
@@ -215,7 +233,9 @@ class Core {
       if (pass == kNone) continue;
       const int k = done(rank, pass)++;
       when_[at(rank, pass, k)] = unit;
-      tail_[std::int64_t{rank} * kPasses * m_ + tail_size_[rank]++] = code(pass, k);
+      if (unit >= units_[rank]) {
+        tail_[std::int64_t{rank} * kPasses * m_ + tail_size_[rank]++] = code(pass, k);
+      }
       if (is_forward(pass)) ++now_held_[rank];
       if (!is_forward(pass) && !is_gradient(pass)) --now_held_[rank];
       ++ran;
@@ -226,15 +246,17 @@ class Core {
   const Block& block_;
   int p_;
   int m_;
-  int units_;
   int most_;
-  Cells runs_;  // [p, units] pass and micro-batch that runs in a unit
-  Cells held_;  // [p, units] chunks held in it
+  Keeps keeps_;
+  int row_;     // units kept for a rank
+  Cells runs_;  // [p, row] pass and micro-batch that runs in a unit
+  Cells held_;  // [p, row] chunks held in it
   Cells when_;  // [p, passes, m] its unit
   Cells tail_;  // [p, passes m] what runs after the units
   Cells done_;  // [p, passes]
   Cells now_held_;
   Cells next_;
+  Cells units_;  // [p] of those kept, how many a rank uses
   Cells tail_size_;
 };
 
@@ -255,7 +277,7 @@ void repeat(const Block& block, const Shape& s, Order& order) {
   const int core_m = std::min(m, least_steady(block, s.pp));
   const int more = m - core_m;
   const std::int64_t size = std::int64_t{s.pp} * kPasses * m;
-  Core core(block, s.pp, core_m, kPasses * (core_m - 1) + 1);
+  Core core(block, s.pp, core_m, m < least_steady(block, s.pp) ? Keeps::together : Keeps::each);
   order.actions.resize(static_cast<std::size_t>(size + core.scratch()));
   core.build(order.actions.data() + size);
 
@@ -288,7 +310,7 @@ void repeat(const Block& block, const Shape& s, Order& order) {
 void one_by_one(const Block& block, const Shape& s, Order& order) {
   begin_order(s, Placement::vee, order);
   const std::int64_t size = std::int64_t{s.pp} * kPasses * s.micro_batches;
-  Core core(block, s.pp, s.micro_batches, 0);
+  Core core(block, s.pp, s.micro_batches, Keeps::never);
   order.actions.resize(static_cast<std::size_t>(size + core.scratch()));
   core.build(order.actions.data() + size);
   Action* out = order.actions.data();

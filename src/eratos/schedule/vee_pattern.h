@@ -5,9 +5,8 @@
 // A building block says in which unit of time (F = B = W = 1) each rank runs F0, F1, B1 and B0 of
 // micro-batch 0; micro-batch k runs 6 k units later, and W fills what is free. A chunk is held for
 // as long as its passes are apart, so the block decides the peak: (B1 - F1 + B0 - F0) / 6 chunks,
-// and what W adds. Before the first gradient is back at rank 0, and after the last micro-batch has
-// left it, passes move up into units that the repeated block leaves free, as far as the peak
-// allows.
+// and what W adds. Before the first gradient is back at rank 0, and after a rank's last F0, passes
+// move up into units that the repeated block leaves free, as far as the peak allows.
 //
 // Source: Qi et al., "Pipeline Parallelism with Controllable Memory", arXiv 2405.15362, sections 2
 // and 3 (blocks, repeating, squeezing, reordering); offsets and which passes move as its code has

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <new>
 #include <vector>
 
@@ -15,6 +15,7 @@
 #include "eratos/schedule/peak.h"
 #include "eratos/schedule/registry.h"
 #include "eratos/schedule/simulate.h"
+#include "eratos/schedule/steady.h"
 
 namespace {
 std::atomic<std::int64_t> allocations{0};
@@ -45,12 +46,14 @@ Case case_of(int index) {
       return {schedules::one_f_one_b, {16, 1, 256}};
     case 1:
       return {schedules::interleaved_one_f_one_b, {16, 4, 128}};
+    case 2:
+      return {schedules::zbv, {16, 2, 256}};
     default:
       return {schedules::interleaved_one_f_one_b, {64, 8, 4096}};
   }
 }
 
-const char* const kNames[] = {"1f1b p16 m256", "interleaved p16 v4 m128",
+const char* const kNames[] = {"1f1b p16 m256", "interleaved p16 v4 m128", "zbv p16 m256",
                               "interleaved p64 v8 m4096"};
 
 struct Tables {
@@ -72,7 +75,13 @@ Tables real_job(const Shape& s) {
   for (int slot = 0; slot < slot_count(s); ++slot) {
     double parameters = 218112000.0 * kLayers / slot_count(s);
     if (slot == slot_count(s) - 1) parameters += 525336576.0;
-    t.chunks.push_back({ps(parameters), 2 * ps(parameters), 100 << 20});
+    const Picoseconds f = ps(parameters);
+    t.chunks.push_back({.forward = f,
+                        .backward = 2 * f,
+                        .held = 100 << 20,
+                        .input_gradient = f,
+                        .weight_gradient = f,
+                        .kept = 50 << 20});
     t.links.push_back({1342177, 1342177});  // 8192 x 4096 x 2 bytes at 50 GB/s
   }
   return t;
@@ -83,20 +92,98 @@ Tables random_job(const Shape& s, std::uint64_t seed) {
   Tables t;
   for (int slot = 0; slot < slot_count(s); ++slot) {
     const auto f = static_cast<Picoseconds>(1000000 + rng.below(1000000));
-    t.chunks.push_back({f, f + static_cast<Picoseconds>(rng.below(2000000)), 100 << 20});
+    const auto b = static_cast<Picoseconds>(f / 2 + rng.below(1000000));
+    const auto w = static_cast<Picoseconds>(f / 2 + rng.below(1000000));
+    t.chunks.push_back({.forward = f,
+                        .backward = b + w,
+                        .held = 100 << 20,
+                        .input_gradient = b,
+                        .weight_gradient = w,
+                        .kept = 50 << 20});
     t.links.push_back(
         {static_cast<Picoseconds>(rng.below(200000)), static_cast<Picoseconds>(rng.below(200000))});
   }
   return t;
 }
 
-void per_action(benchmark::State& state, const Shape& s) {
-  const double actions = 2.0 * slot_count(s) * s.micro_batches;
+// Of this thread, so that a busy machine does not make a set of times look slow.
+double seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+void per_action(benchmark::State& state, const Case& c) {
+  Order order;
+  c.schedule.generate(c.shape, order);
+  const auto actions = static_cast<double>(order.actions.size());
   state.counters["actions"] = actions;
   state.counters["s_per_action"] = benchmark::Counter(
       actions, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
+// The times that a schedule is held to: from nothing to a Timing, the order included.
+void simulate_fast_from_shape(benchmark::State& state) {
+  const Case c = case_of(static_cast<int>(state.range(0)));
+  const Tables t = real_job(c.shape);
+  const Costs costs{t.chunks, t.links, state.range(1) == 0 ? Sends::overlapped : Sends::blocking};
+  Order order;
+  Workspace w;
+  Timing timing;
+  const auto once = [&] {
+    if (!simulate_fast(c.schedule, c.shape, costs, order, w, timing)) std::abort();
+    benchmark::DoNotOptimize(timing.makespan);
+  };
+  once();
+  const std::int64_t before = allocations.load();
+  const double begin = seconds();
+  for (auto _ : state) once();
+  const auto runs = static_cast<double>(state.iterations());
+  state.counters["us"] = (seconds() - begin) * 1e6 / runs;
+  state.counters["allocations"] = static_cast<double>(allocations.load() - before) / runs;
+  state.SetLabel(kNames[state.range(0)]);
+}
+BENCHMARK(simulate_fast_from_shape)
+    ->ArgNames({"case", "blocking"})
+    ->ArgsProduct({{0, 1, 2, 3}, {0, 1}})
+    ->Unit(benchmark::kMicrosecond);
+
+void slowest_of_random(benchmark::State& state) {
+  const Case c = case_of(static_cast<int>(state.range(0)));
+  Order order;
+  Workspace w;
+  Timing timing;
+  double slowest = 0;
+  double sum = 0;
+  for (auto _ : state) {
+    for (std::int64_t seed = 0; seed < state.range(1); ++seed) {
+      const Tables t = random_job(c.shape, static_cast<std::uint64_t>(seed));
+      const Costs costs{t.chunks, t.links, Sends::overlapped};
+      // The best of three runs, so that an interrupt is not taken for a slow set.
+      double best = 1e9;
+      for (int run = 0; run < 3; ++run) {
+        const double begin = seconds();
+        if (!simulate_fast(c.schedule, c.shape, costs, order, w, timing)) std::abort();
+        best = std::min(best, seconds() - begin);
+      }
+      slowest = std::max(slowest, best);
+      sum += best;
+    }
+  }
+  state.counters["slowest_us"] = slowest * 1e6;
+  state.counters["mean_us"] = sum * 1e6 / static_cast<double>(state.range(1));
+  state.SetLabel(kNames[state.range(0)]);
+}
+BENCHMARK(slowest_of_random)
+    ->ArgNames({"case", "sets"})
+    ->Args({0, 1000})
+    ->Args({1, 1000})
+    ->Args({2, 1000})
+    ->Args({3, 20})
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
+
+// The whole order, action by action.
 void order_and_simulate(benchmark::State& state) {
   const Case c = case_of(static_cast<int>(state.range(0)));
   const Tables t = real_job(c.shape);
@@ -115,44 +202,13 @@ void order_and_simulate(benchmark::State& state) {
   state.counters["allocations"] =
       static_cast<double>(allocations.load() - before) / static_cast<double>(state.iterations());
   state.SetLabel(kNames[state.range(0)]);
-  per_action(state, c.shape);
+  per_action(state, c);
 }
 BENCHMARK(order_and_simulate)
     ->ArgNames({"case", "blocking"})
-    ->Args({0, 0})
-    ->Args({0, 1})
-    ->Args({1, 0})
-    ->Args({1, 1})
-    ->Args({2, 0})
+    ->ArgsProduct({{0, 1, 2}, {0, 1}})
+    ->Args({3, 0})
     ->Unit(benchmark::kMicrosecond);
-
-void slowest_of_1000_random(benchmark::State& state) {
-  const Case c = case_of(static_cast<int>(state.range(0)));
-  Order order;
-  Workspace w;
-  Timing timing;
-  c.schedule.generate(c.shape, order);
-  std::vector<Tables> jobs;
-  for (std::uint64_t seed = 0; seed < 1000; ++seed) jobs.push_back(random_job(c.shape, seed));
-  for (auto _ : state) {
-    double slowest = 0;
-    for (const Tables& t : jobs) {
-      // The better of two runs, so that an interrupt is not taken for a slow set.
-      double best = 1e9;
-      for (int run = 0; run < 2; ++run) {
-        const auto begin = std::chrono::steady_clock::now();
-        c.schedule.generate(c.shape, order);
-        if (!simulate(order, {t.chunks, t.links, Sends::overlapped}, w, timing)) std::abort();
-        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-        best = std::min(best, took.count());
-      }
-      slowest = std::max(slowest, best);
-    }
-    state.counters["slowest_us"] = slowest * 1e6;
-  }
-  state.SetLabel(kNames[state.range(0)]);
-}
-BENCHMARK(slowest_of_1000_random)->Arg(0)->Arg(1)->Iterations(1)->Unit(benchmark::kMillisecond);
 
 void order_only(benchmark::State& state) {
   const Case c = case_of(static_cast<int>(state.range(0)));
@@ -162,9 +218,9 @@ void order_only(benchmark::State& state) {
     benchmark::DoNotOptimize(order.actions.data());
   }
   state.SetLabel(kNames[state.range(0)]);
-  per_action(state, c.shape);
+  per_action(state, c);
 }
-BENCHMARK(order_only)->Arg(0)->Arg(1)->Arg(2)->Unit(benchmark::kMicrosecond);
+BENCHMARK(order_only)->Arg(0)->Arg(1)->Arg(2)->Arg(3)->Unit(benchmark::kMicrosecond);
 
 void peaks_whole_order(benchmark::State& state) {
   const Case c = case_of(static_cast<int>(state.range(0)));
@@ -177,9 +233,9 @@ void peaks_whole_order(benchmark::State& state) {
     benchmark::DoNotOptimize(peaks.ranks.data());
   }
   state.SetLabel(kNames[state.range(0)]);
-  per_action(state, c.shape);
+  per_action(state, c);
 }
-BENCHMARK(peaks_whole_order)->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);
+BENCHMARK(peaks_whole_order)->Arg(0)->Arg(1)->Arg(2)->Unit(benchmark::kMicrosecond);
 
 // What screen() needs: bounds, and peaks without ordering every micro-batch.
 void screen(benchmark::State& state) {
@@ -200,7 +256,7 @@ void screen(benchmark::State& state) {
       static_cast<double>(allocations.load() - before) / static_cast<double>(state.iterations());
   state.SetLabel(kNames[state.range(0)]);
 }
-BENCHMARK(screen)->Arg(0)->Arg(1)->Arg(2)->Unit(benchmark::kMicrosecond);
+BENCHMARK(screen)->Arg(0)->Arg(1)->Arg(2)->Arg(3)->Unit(benchmark::kMicrosecond);
 
 void closed_forms(benchmark::State& state) {
   const Case c = case_of(static_cast<int>(state.range(0)));

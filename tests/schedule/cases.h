@@ -1,6 +1,8 @@
 // Shapes, seeded costs and seeded orders that the tests of this folder share.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -103,11 +105,7 @@ void for_every_small_case(Visit visit) {
 
 // The schedule's order of a legal shape, at these costs if it looks at them.
 inline void order_of(const Schedule& schedule, const Shape& s, const Costs& costs, Order& order) {
-  if (schedule.generate != nullptr) {
-    schedule.generate(s, order);
-  } else {
-    schedule.generate_for(s, costs, order);
-  }
+  EXPECT_TRUE(make_order(schedule, s, costs, order).has_value()) << text(schedule, s);
 }
 
 // A legal shape of the schedule, or nothing if some hundred draws find none.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "eratos/base/diagnostic.h"
@@ -19,28 +20,63 @@ namespace eratos::schedule {
 // All that the loop asks of one (rank, kind, chunk).
 struct alignas(64) Workspace::Lane {
   Picoseconds duration = 0;
-  Picoseconds receive = 0;    // after the input's end, until it is here
-  Picoseconds send = 0;       // how long a blocking send keeps the rank
-  Picoseconds hideable = 0;   // of duration, beside a pass of the other direction
-  std::int64_t own = 0;       // ends[own + micro_batch]
-  std::int64_t input = 0;     // ends[input + micro_batch] of the action that makes the input
+  Picoseconds receive = 0;   // after the input's end, until it is here
+  Picoseconds send = 0;      // how long a blocking send keeps the rank
+  Picoseconds hideable = 0;  // of duration, beside a pass of the other direction
+  std::int64_t own = 0;      // ends[own + micro_batch]
+  std::int64_t input = 0;    // ends[input + micro_batch] of the action that makes the input
+  std::int32_t own_row = 0;  // of `ends`
+  std::int32_t input_row = 0;
   std::int32_t consumer = 0;  // rank whose action takes the output; p: none, or this one
   std::int8_t barrier = -1;   // the barrier this action is one of p parts of
   bool to_all = false;        // every rank may wait for the output
   bool far = false;           // the input is made elsewhere, and not by the rank itself
 };
 
+// Of simulate_fast(), whose turns run on a tape of cells (steady.cpp).
+inline constexpr std::int32_t kNone = std::numeric_limits<std::int32_t>::min();
+
+// One action of a turn, or two side by side. Cells are those of the tape.
+struct Workspace::Step {
+  std::int32_t input =
+      kNone;  // what it waits for; its rank's `previous` where that is nobody else's
+  std::int32_t previous = kNone;
+  std::int32_t own = 0;
+  std::int32_t rank = 0;
+  Picoseconds receive = 0;
+  Picoseconds duration = 0;
+  Picoseconds sending = 0;  // what its rank sends when it comes
+  // Of two side by side, the other; the barrier it is a part of, and whether it is the first of
+  // them; the collective its rank stands for before it.
+  std::int32_t second_input = kNone;
+  std::int32_t second_own = kNone;
+  Picoseconds second_receive = 0;
+  std::int32_t barrier = kNone;
+  bool opens = false;
+  std::int32_t stands = kNone;
+  Picoseconds stand_for = 0;
+};
+
+// A value that somebody reads after its turn.
+struct Workspace::Live {
+  std::int32_t cell = 0;
+  std::int64_t key = 0;  // of Workspace::ends; -1 - r: rank r is free then, and nobody reads it
+};
+
 // `ends` has a row of micro-batches for: nothing to wait for (always 0), F of each slot, B or BW of
 // each slot, whatever nobody waits for, and the two barriers.
 struct Rows {
   std::int64_t m = 0;
-  std::int64_t slots = 0;
+  std::int32_t slots = 0;
 
-  std::int64_t forward(int slot) const { return (1 + slot) * m; }
-  std::int64_t gradient(int slot) const { return (1 + slots + slot) * m; }
-  std::int64_t unread() const { return (1 + 2 * slots) * m; }
-  std::int64_t barrier(int which) const { return (2 + 2 * slots + which) * m; }
-  std::int64_t size(bool cut) const { return ((cut ? 4 : 2) + 2 * slots) * m; }
+  std::int32_t forward(int slot) const { return 1 + slot; }
+  std::int32_t gradient(int slot) const { return 1 + slots + slot; }
+  std::int32_t unread() const { return 1 + 2 * slots; }
+  std::int32_t barrier(int which) const { return 2 + 2 * slots + which; }
+  std::int32_t count(bool cut) const { return (cut ? 4 : 2) + 2 * slots; }
+  std::int64_t key(std::int32_t row, std::int32_t micro_batch) const {
+    return row * m + micro_batch;
+  }
 };
 inline Rows rows_of(const Order& order) {
   return {micro_batches_of(order.shape, order.placement), slot_count(order.shape)};

@@ -238,6 +238,9 @@ std::int64_t in_flight(const Shape& s, int rank) {
   return most;
 }
 
+// A group more is a turn more, the last group being what it was.
+int period(const Shape& s) { return plan_of(s).group; }
+
 Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
   const Plan plan = plan_of(s);
   return (std::int64_t{plan.padded} * s.chunks + s.pp - 1) * (f + b);
@@ -251,6 +254,7 @@ constinit const Schedule schedules::interleaved_one_f_one_b{
     .placement = Placement::looped,
     .refusal = refuse,
     .generate = generate,
+    .period = period,
     .in_flight = in_flight,
     .micro_batches_for_peak = micro_batches_for_peak,
     .peak = peak,

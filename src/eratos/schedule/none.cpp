@@ -26,6 +26,8 @@ void generate(const Shape& s, Order& order) {
 std::int64_t in_flight(const Shape&, int) { return 1; }
 int micro_batches_for_peak(const Shape&) { return 1; }
 
+int period(const Shape&) { return 1; }
+
 Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
   return s.micro_batches * (f + b);
 }
@@ -38,6 +40,7 @@ constinit const Schedule schedules::none{
     .placement = Placement::looped,
     .refusal = refuse,
     .generate = generate,
+    .period = period,
     .in_flight = in_flight,
     .micro_batches_for_peak = micro_batches_for_peak,
     .lower = nullptr,

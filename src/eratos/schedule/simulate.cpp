@@ -32,7 +32,7 @@ void fill_output_lanes(const Order& order, const Costs& costs, std::vector<Lane>
   lanes[lane_at(s, last, Kind::forward)].to_all = true;
   for (const Kind kind : {Kind::backward, Kind::input_gradient}) {
     Lane& lane = lanes[lane_at(s, last, kind)];
-    lane.input = rows.barrier(two ? 1 : 0);
+    lane.input_row = rows.barrier(two ? 1 : 0);
     lane.receive = two ? costs.output_links.second_barrier : costs.output_links.barrier;
     lane.far = true;
   }
@@ -42,15 +42,15 @@ void fill_output_lanes(const Order& order, const Costs& costs, std::vector<Lane>
     output.duration = costs.outputs[at(rank)].output;
     output.far = rank != last / s.chunks;
     output.receive = output.far ? costs.output_links.broadcast : 0;
-    output.own = rows.unread();
-    output.input = rows.forward(last);
+    output.own_row = rows.unread();
+    output.input_row = rows.forward(last);
     output.barrier = 0;
     Lane& gradient = lanes[lane_at(s, slot, Kind::output_gradient)];
     gradient.duration = costs.outputs[at(rank)].output_gradient;
     gradient.far = true;
     gradient.receive = costs.output_links.barrier;
-    gradient.own = rows.unread();
-    gradient.input = rows.barrier(0);
+    gradient.own_row = rows.unread();
+    gradient.input_row = rows.barrier(0);
     gradient.barrier = static_cast<std::int8_t>(two ? 1 : -1);
   }
 }
@@ -60,7 +60,7 @@ void fill_lanes(const Order& order, const Costs& costs, std::vector<Lane>& lanes
   const Rows rows = rows_of(order);
   Lane none;
   none.consumer = s.pp;
-  none.own = rows.unread();
+  none.own_row = rows.unread();
   lanes.assign(at(lanes_of(s, s.pp)), none);
   for (int slot = 0; slot < slot_count(s); ++slot) {
     const int rank = slot / s.chunks;
@@ -71,14 +71,14 @@ void fill_lanes(const Order& order, const Costs& costs, std::vector<Lane>& lanes
     Lane& w = lanes[lane_at(s, slot, Kind::weight_gradient)];
     f.duration = cost.forward;
     f.hideable = cost.forward_hideable;
-    f.own = rows.forward(slot);
+    f.own_row = rows.forward(slot);
     bw.duration = cost.backward;
     bw.hideable = cost.backward_hideable;
-    bw.own = rows.gradient(slot);
+    bw.own_row = rows.gradient(slot);
     if (const int after = order.after[at(slot)]; after < 0) {
-      bw.input = rows.forward(slot);
+      bw.input_row = rows.forward(slot);
     } else {
-      bw.input = rows.gradient(after);
+      bw.input_row = rows.gradient(after);
       if (after / s.chunks != rank) {
         f.consumer = after / s.chunks;
         f.send = send_forward(costs, slot);
@@ -87,7 +87,7 @@ void fill_lanes(const Order& order, const Costs& costs, std::vector<Lane>& lanes
       }
     }
     if (const int before = order.before[at(slot)]; before >= 0) {
-      f.input = rows.forward(before);
+      f.input_row = rows.forward(before);
       if (before / s.chunks != rank) {
         bw.consumer = before / s.chunks;
         bw.send = send_backward(costs, slot);
@@ -98,9 +98,13 @@ void fill_lanes(const Order& order, const Costs& costs, std::vector<Lane>& lanes
     b = bw;
     b.duration = cost.input_gradient;
     w.duration = cost.weight_gradient;
-    w.input = rows.gradient(slot);
+    w.input_row = rows.gradient(slot);
   }
   if (cuts_output(s)) fill_output_lanes(order, costs, lanes);
+  for (Lane& lane : lanes) {
+    lane.own = rows.key(lane.own_row, 0);
+    lane.input = rows.key(lane.input_row, 0);
+  }
 }
 
 template <bool blocking, bool traced, bool cut>
@@ -166,7 +170,7 @@ class Loop {
       if constexpr (cut) {
         // Interlaced: after T a rank stands until the last collective is over.
         if (interlaced_ && i > begin && actions[i - 1].kind == Kind::output_gradient) {
-          const std::int64_t key = rows_.barrier(1) + actions[i - 1].micro_batch;
+          const std::int64_t key = rows_.key(rows_.barrier(1), actions[i - 1].micro_batch);
           if (ends[key] < 0) {
             waits_for[rank] = key;
             break;
@@ -232,7 +236,7 @@ class Loop {
     Picoseconds& latest = w_.barrier_ends[at(row)];
     latest = std::max(latest, end);
     if (--missing > 0) return;
-    const std::int64_t key = rows_.barrier(which) + micro_batch;
+    const std::int64_t key = rows_.key(rows_.barrier(which), micro_batch);
     w_.ends[at(key)] = latest;
     wake_all(key, rank);
   }
@@ -296,7 +300,7 @@ void begin(const Order& order, const Costs& costs, Workspace& w, Timing& timing)
   ERATOS_CHECK(!cut || costs.outputs.size() == ranks);
   const Rows rows = rows_of(order);
   fill_lanes(order, costs, w.lanes);
-  w.ends.assign(at(rows.size(cut)), -1);
+  w.ends.assign(at(rows.key(rows.count(cut), 0)), -1);
   std::fill_n(w.ends.begin(), rows.m, 0);
   if (cut) {
     w.missing.assign(2 * at(rows.m), s.pp);

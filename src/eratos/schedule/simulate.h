@@ -139,6 +139,8 @@ struct Timing {
 class Workspace {
  public:
   struct Lane;  // event_loop.h
+  struct Step;  // steady.cpp
+  struct Live;  // steady.cpp
 
   // Actions [from, to) of a rank, indices into Order::actions.
   struct Stretch {
@@ -163,6 +165,22 @@ class Workspace {
   std::vector<Picoseconds> sending;       // [p] blocking send still owed after free_at
   std::vector<std::int32_t> ready;        // ranks that can go on
   std::vector<Stretch> stretches;         // what ran, in order, where that is recorded
+
+  // Of simulate_fast() alone; steady.cpp says what they are.
+  std::vector<Step> steps;
+  std::vector<Live> live;
+  std::vector<Picoseconds> tape;
+  std::vector<Picoseconds> kept;       // [live]
+  std::vector<Picoseconds> busy;       // [p] of one turn
+  std::vector<Picoseconds> transfer;   // [p] of the turns so far
+  std::vector<Picoseconds> sent;       // [p]
+  std::vector<std::int64_t> cut;       // [p]
+  std::vector<std::int64_t> lows;      // [p]
+  std::vector<std::int64_t> highs;     // [p]
+  std::vector<std::int64_t> lengths;   // [p]
+  std::vector<std::int32_t> counts;    // [8 v]
+  std::vector<std::int32_t> earliest;  // [p]
+  std::vector<std::int32_t> latest;    // [p]
 };
 
 // timeline, if given, gets the interval of each of order.actions. No allocation once workspace,

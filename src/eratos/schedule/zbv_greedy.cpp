@@ -29,10 +29,10 @@
 #include <cstddef>
 #include <limits>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "eratos/base/check.h"
+#include "eratos/schedule/best_order.h"
 #include "eratos/schedule/registry.h"
 #include "eratos/schedule/simulate.h"
 #include "eratos/schedule/vee_pattern.h"
@@ -52,12 +52,8 @@ constexpr Picoseconds kUnknown = std::numeric_limits<Picoseconds>::max();
 
 int chunk_of(int pass) { return pass == f1 || pass == b1 || pass == w1 ? 1 : 0; }
 
-std::int64_t limit_of(const Shape& s, const Costs& costs, int rank) {
-  if (!costs.limits.empty()) return costs.limits[static_cast<std::size_t>(rank)];
-  std::int64_t most = 0;
-  for (const ChunkCost& c : costs.chunks) most = std::max({most, c.held, c.kept});
-  return 2 * s.pp * most;
-}
+// Without limits, the room that zbv takes when all chunks are alike.
+Limits limits_of(const Shape& s, const Costs& costs) { return {costs, vee::zbv_most_chunks(s.pp)}; }
 
 // What a rank's B adds at its end, at most.
 std::int64_t growth_of(const ChunkCost& down, const ChunkCost& up) {
@@ -71,7 +67,7 @@ struct Choice {
 
 class Greedy {
  public:
-  Greedy(const Shape& s, const Costs& costs)
+  Greedy(const Shape& s, const Costs& costs, const Limits& limits)
       : p_(s.pp),
         m_(s.micro_batches),
         costs_(costs),
@@ -80,7 +76,7 @@ class Greedy {
     for (int r = 0; r < p_; ++r) {
       Rank& rank = ranks_[static_cast<std::size_t>(r)];
       for (int chunk = 0; chunk < 2; ++chunk) rank.cost[chunk] = costs.chunks[slot(r, chunk)];
-      rank.limit = limit_of(s, costs, r);
+      rank.limit = limits[r];
       rank.growth = growth_of(rank.cost[0], rank.cost[1]);
       share(r);
     }
@@ -259,53 +255,15 @@ class Greedy {
   std::vector<Picoseconds> ends_;  // [p, 4, m]
 };
 
-// Keeps the better of two orders.
-class Best {
- public:
-  Best(const Shape& s, const Costs& costs, Order& best) : s_(s), costs_(costs), best_(best) {}
-
-  Order& candidate() { return candidate_; }
-  // A makespan that the best may not exceed from now on.
-  void ask_no_longer_than_best() { most_ = makespan_; }
-
-  // Looks at candidate(); says whether it fits the limits.
-  bool offer() {
-    const Result<void> done = simulate(candidate_, costs_, workspace_, timing_);
-    ERATOS_CHECK(done.has_value());
-    for (int r = 0; r < s_.pp; ++r) {
-      if (timing_.peaks.ranks[static_cast<std::size_t>(r)].held > limit_of(s_, costs_, r)) {
-        return false;
-      }
-    }
-    if (timing_.makespan > most_) return true;
-    if (std::pair(timing_.pitch, timing_.makespan) < std::pair(pitch_, makespan_)) {
-      pitch_ = timing_.pitch;
-      makespan_ = timing_.makespan;
-      std::swap(candidate_, best_);
-    }
-    return true;
-  }
-
- private:
-  const Shape& s_;
-  const Costs& costs_;
-  Order& best_;
-  Order candidate_;
-  Workspace workspace_;
-  Timing timing_;
-  Picoseconds pitch_ = kUnknown;
-  Picoseconds makespan_ = kUnknown;
-  Picoseconds most_ = kUnknown;
-};
-
 std::optional<Diagnostic> refuse(const Shape& s) { return vee::refuse("zbv-greedy", s); }
 
 std::optional<Diagnostic> refuse_limits(const Shape& s, const Costs& costs) {
+  const Limits limits = limits_of(s, costs);
   for (int r = 0; r < s.pp; ++r) {
     const ChunkCost& down = costs.chunks[static_cast<std::size_t>(slot_of(s, r, 0))];
     const ChunkCost& up = costs.chunks[static_cast<std::size_t>(slot_of(s, r, 1))];
     const std::int64_t one = down.held + up.held + growth_of(down, up);
-    const std::int64_t limit = limit_of(s, costs, r);
+    const std::int64_t limit = limits[r];
     if (one <= limit) continue;
     return Diagnostic{.message = "rank " + std::to_string(r) + " may hold " +
                                  std::to_string(limit) +
@@ -320,14 +278,14 @@ std::optional<Diagnostic> refuse_limits(const Shape& s, const Costs& costs) {
 }
 
 // Whether an order that holds at most so many chunks on a rank fits, whichever they are.
-bool surely_fits(const Shape& s, const Costs& costs, int chunks) {
+bool surely_fits(const Shape& s, const Costs& costs, const Limits& limits, int chunks) {
   for (int r = 0; r < s.pp; ++r) {
     std::int64_t most = 0;
     for (int chunk = 0; chunk < 2; ++chunk) {
       const ChunkCost& c = costs.chunks[static_cast<std::size_t>(slot_of(s, r, chunk))];
       most = std::max({most, c.held, c.kept});
     }
-    if (std::min(chunks, 2 * s.micro_batches) * most > limit_of(s, costs, r)) return false;
+    if (std::min(chunks, 2 * s.micro_batches) * most > limits[r]) return false;
   }
   return true;
 }
@@ -341,16 +299,17 @@ constexpr Formatted kFormatted[] = {{&schedules::zbv, vee::zbv_most_chunks},
                                     {&schedules::v_min, vee::v_min_most_chunks}};
 
 void generate_for(const Shape& s, const Costs& costs, Order& order) {
-  Best best(s, costs, order);
+  const Limits limits = limits_of(s, costs);
+  BestOrder best(costs, limits, order);
   bool asked = false;
   for (const Formatted& f : kFormatted) {
     f.schedule->generate(s, best.candidate());
     best.offer();
-    if (asked || !surely_fits(s, costs, f.most_chunks(s.pp))) continue;
+    if (asked || !surely_fits(s, costs, limits, f.most_chunks(s.pp))) continue;
     best.ask_no_longer_than_best();
     asked = true;
   }
-  Greedy greedy(s, costs);
+  Greedy greedy(s, costs, limits);
   for (const auto start : {vee::zbv_start, vee::v_half_start, vee::v_min_start}) {
     for (const bool eager : {false, true}) {
       greedy({start, eager}, s, best.candidate());
@@ -360,8 +319,9 @@ void generate_for(const Shape& s, const Costs& costs, Order& order) {
 }
 
 const Schedule* never_slower_than(const Shape& s, const Costs& costs) {
+  const Limits limits = limits_of(s, costs);
   for (const Formatted& f : kFormatted) {
-    if (surely_fits(s, costs, f.most_chunks(s.pp))) return f.schedule;
+    if (surely_fits(s, costs, limits, f.most_chunks(s.pp))) return f.schedule;
   }
   return nullptr;
 }

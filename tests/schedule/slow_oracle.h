@@ -44,6 +44,7 @@ inline std::optional<SlowAnswer> slow_simulate(const Order& order, const Costs& 
   const bool blocking = costs.sends == Sends::blocking;
   const bool cut = s.output != OutputLayer::last_stage;
   const bool two = cut && s.output != OutputLayer::one_barrier;
+  const bool beside = s.output != OutputLayer::interlaced;  // collectives run beside compute
 
   // A node is an action, two actions side by side, or a barrier of a micro-batch (rank -1).
   struct Node {
@@ -122,9 +123,9 @@ inline std::optional<SlowAnswer> slow_simulate(const Order& order, const Costs& 
   };
   std::vector<Edge> edges;
   std::vector<Edge> inputs;  // of them, those between an action and what it takes
-  const auto input = [&](std::size_t from, std::size_t to, Picoseconds wait) {
+  const auto input = [&](std::size_t from, std::size_t to, Picoseconds wait, bool hidden = false) {
     inputs.push_back({from, to, wait});
-    if (blocking) nodes[to].receive = std::max(nodes[to].receive, wait);
+    if (blocking && !hidden) nodes[to].receive = std::max(nodes[to].receive, wait);
   };
   const auto transfer = [&](const Where& from, const Where& to, bool forward) -> Picoseconds {
     if (costs.links.empty() || from.rank == to.rank) return 0;
@@ -148,7 +149,7 @@ inline std::optional<SlowAnswer> slow_simulate(const Order& order, const Costs& 
           input(from.node, here.node, transfer(from, here, false));
         } else if (cut) {
           input(barriers.at({two ? 1 : 0, mb}), here.node,
-                two ? costs.output_links.second_barrier : costs.output_links.barrier);
+                two ? costs.output_links.second_barrier : costs.output_links.barrier, beside);
         }
         input(index.at({copy, stage, Kind::forward, mb}).node, here.node, 0);
         break;
@@ -157,12 +158,12 @@ inline std::optional<SlowAnswer> slow_simulate(const Order& order, const Costs& 
         break;
       case Kind::output: {
         const Where from = index.at({0, last_stage, Kind::forward, mb});
-        input(from.node, here.node, from.rank == stage ? 0 : costs.output_links.broadcast);
+        input(from.node, here.node, from.rank == stage ? 0 : costs.output_links.broadcast, beside);
         edges.push_back({here.node, barriers.at({0, mb}), 0});
         break;
       }
       case Kind::output_gradient:
-        input(barriers.at({0, mb}), here.node, costs.output_links.barrier);
+        input(barriers.at({0, mb}), here.node, costs.output_links.barrier, beside);
         if (two) edges.push_back({here.node, barriers.at({1, mb}), 0});
         break;
       case Kind::input_gradient:

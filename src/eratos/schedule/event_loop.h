@@ -31,6 +31,7 @@ struct alignas(64) Workspace::Lane {
   std::int8_t barrier = -1;   // the barrier this action is one of p parts of
   bool to_all = false;        // every rank may wait for the output
   bool far = false;           // the input is made elsewhere, and not by the rank itself
+  bool beside = false;        // with blocking sends too, `receive` runs beside the rank's compute
 };
 
 // Of simulate_fast(), whose turns run on a tape of cells (steady.cpp).
@@ -55,6 +56,8 @@ struct Workspace::Step {
   bool opens = false;
   std::int32_t stands = kNone;
   Picoseconds stand_for = 0;
+  bool beside = false;
+  bool second_beside = false;
 };
 
 // A value that somebody reads after its turn.

@@ -29,11 +29,13 @@ void fill_output_lanes(const Order& order, const Costs& costs, std::vector<Lane>
   const Rows rows = rows_of(order);
   const int last = slot_at(s, order.placement, stage_count(s, order.placement) - 1);
   const bool two = s.output != OutputLayer::one_barrier;
+  const bool beside = s.output != OutputLayer::interlaced;
   lanes[lane_at(s, last, Kind::forward)].to_all = true;
   for (const Kind kind : {Kind::backward, Kind::input_gradient}) {
     Lane& lane = lanes[lane_at(s, last, kind)];
     lane.input_row = rows.barrier(two ? 1 : 0);
     lane.receive = two ? costs.output_links.second_barrier : costs.output_links.barrier;
+    lane.beside = beside;
     lane.far = true;
   }
   for (int rank = 0; rank < s.pp; ++rank) {
@@ -42,6 +44,7 @@ void fill_output_lanes(const Order& order, const Costs& costs, std::vector<Lane>
     output.duration = costs.outputs[at(rank)].output;
     output.far = rank != last / s.chunks;
     output.receive = output.far ? costs.output_links.broadcast : 0;
+    output.beside = beside;
     output.own_row = rows.unread();
     output.input_row = rows.forward(last);
     output.barrier = 0;
@@ -49,6 +52,7 @@ void fill_output_lanes(const Order& order, const Costs& costs, std::vector<Lane>
     gradient.duration = costs.outputs[at(rank)].output_gradient;
     gradient.far = true;
     gradient.receive = costs.output_links.barrier;
+    gradient.beside = beside;
     gradient.own_row = rows.unread();
     gradient.input_row = rows.barrier(0);
     gradient.barrier = static_cast<std::int8_t>(two ? 1 : -1);
@@ -181,12 +185,14 @@ class Loop {
         }
       }
       Picoseconds both = std::max(free_at, made);
-      Picoseconds start = (blocking ? both : made) + lane.receive;
+      const bool stands = blocking && !(cut && lane.beside);
+      Picoseconds start = (stands ? both : made) + lane.receive;
       Picoseconds duration = lane.duration;
       Picoseconds send = lane.send;
       if (second != nullptr) [[unlikely]] {
         const Picoseconds both_second = std::max(free_at, also);
-        start = std::max(start, (blocking ? both_second : also) + second->receive);
+        const bool second_stands = blocking && !(cut && second->beside);
+        start = std::max(start, (second_stands ? both_second : also) + second->receive);
         both = std::max(both, both_second);
         duration = together(lane.duration, lane.hideable, second->duration, second->hideable);
         send = std::max(send, second->send);

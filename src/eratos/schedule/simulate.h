@@ -7,7 +7,9 @@
 // after the action that made it ends. A chunk whose neighbour is on the same rank sends nothing.
 // With a cut output layer: S of a micro-batch starts when the last stage's F of it, broadcast, has
 // arrived; the barrier is passed when every rank's S is done and its collective over; then T may
-// start, and B of the last stage after the last barrier.
+// start, and B of the last stage after the last barrier. These collectives have streams of their
+// own: a rank only waits for them (interlaced: it stands still for them, as blocking sends do).
+// Source: arXiv 2411.05288, section 6.1 and appendix B.2.
 //
 // Letters: order.h. Times are picoseconds, tables are by slot r * v + c.
 //

@@ -201,6 +201,7 @@ void make_steps(const Order& order, const Cells& cells, std::int32_t stride, Wor
       step.previous = w.latest[rank];
       step.sending = w.sent[rank];
       step.receive = lane.receive;
+      step.beside = lane.beside;
       step.duration = lane.duration;
       if (lane.far) step.input = cells.read(lane.input_row, a.micro_batch);
       if (lane.barrier >= 0) step.barrier = cells.barrier(lane.barrier, a.micro_batch);
@@ -219,6 +220,7 @@ void make_steps(const Order& order, const Cells& cells, std::int32_t stride, Wor
         step.second_own = cells.own(beside, b, stretch.rank);
         if (beside.far) step.second_input = cells.read(beside.input_row, b.micro_batch);
         step.second_receive = beside.receive;
+        step.second_beside = beside.beside;
         step.duration = together(lane.duration, lane.hideable, beside.duration, beside.hideable);
         w.sent[rank] = std::max(lane.send, beside.send);
       }
@@ -289,12 +291,14 @@ void run_steps(std::span<const Step> steps, Picoseconds* tape, Picoseconds* tran
     }
     const Picoseconds made = tape[step.input];
     Picoseconds both = std::max(free_at, made);
-    Picoseconds start = (blocking ? both : made) + step.receive;
+    const bool stands = blocking && (plain || !step.beside);
+    Picoseconds start = (stands ? both : made) + step.receive;
     if constexpr (!plain) {
       if (step.second_own != kNone) {
         const Picoseconds also = tape[step.second_input];
         const Picoseconds both_second = std::max(free_at, also);
-        start = std::max(start, (blocking ? both_second : also) + step.second_receive);
+        const bool second_stands = blocking && !step.second_beside;
+        start = std::max(start, (second_stands ? both_second : also) + step.second_receive);
         both = std::max(both, both_second);
       }
     }

@@ -7,15 +7,16 @@ namespace eratos::report {
 
 namespace {
 
+// Colours: Okabe and Ito, as timeline_parts.h has them, lighter on a dark ground.
 // Wide tables scroll inside their own box, so that the page itself never does on a phone.
 constexpr std::string_view kStyle = R"(
 :root { color-scheme: light dark; --ink: #1c2430; --dim: #5d6b7d; --paper: #fff; --line: #dfe5ec;
-  --bar: #2f7ed8; --good: #16784a; --bad: #b3261e;
-  --c0: #2f7ed8; --c1: #e08a1e; --c2: #3a9d6e; --c3: #9a5fc2; --c4: #c9504d; --c5: #9aa7b5;
+  --bar: #0072b2; --good: #16784a; --bad: #b3261e;
+  --c0: #0072b2; --c1: #e69f00; --c2: #009e73; --c3: #cc79a7; --c4: #d55e00; --c5: #9aa7b5;
   --c6: #57697c; --ground: #f1f4f8; --hatch: #c9d3df; --edge: #4a5a70; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e9f0; --dim: #9aa8b8; --paper: #12171e;
-  --line: #2b3542; --bar: #5aa2f0; --good: #5ccf95; --bad: #ff8a80;
-  --c0: #5aa2f0; --c1: #f0aa50; --c2: #62c596; --c3: #bb8ae0; --c4: #ea7a77; --c5: #6d7b8a;
+  --line: #2b3542; --bar: #56b4e9; --good: #5ccf95; --bad: #ff8a80;
+  --c0: #56b4e9; --c1: #e69f00; --c2: #1fb58a; --c3: #d58fb6; --c4: #e8722a; --c5: #6d7b8a;
   --c6: #a9b8c8; --ground: #1a222c; --hatch: #33404f; --edge: #a9b8c8; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 64rem; padding: 1rem; background: var(--paper);

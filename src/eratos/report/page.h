@@ -30,6 +30,7 @@ struct Stack {
   std::string name;
   std::string value;
   std::vector<std::pair<std::string, double>> parts;  // the same names in every stack of a section
+  double limit = 1;  // share that should not be passed; below 1 it is marked
 };
 
 struct Section {

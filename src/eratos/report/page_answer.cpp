@@ -65,13 +65,14 @@ std::vector<Bar> time_bars(const std::vector<TimePart>& parts, Seconds step) {
 Section stage_section(const projection::MemoryAnswer& m) {
   Section out;
   out.heading = "memory a GPU, GiB";
-  out.note =
-      "device = reserved + context; flight = micro-batches in flight; the bars end at the "
-      "capacity";
   const double room = std::max(m.capacity.value, m.device_peak.value);
+  const double limit = room > 0 ? m.capacity.value / room : 1;
+  out.note = fmt::format(
+      "device = reserved + context; flight = micro-batches in flight; {}",
+      limit < 1 ? "a line in the bars marks the capacity" : "the bars end at the capacity");
   for (std::size_t i = 0; i < m.stages.size() && room > 0; ++i) {
     const memory::StageMemory& s = m.stages[i];
-    Stack stack{fmt::format("stage {}", i), gib_text(s.device), {}};
+    Stack stack{fmt::format("stage {}", i), gib_text(s.device), {}, limit};
     for (const auto& [name, bytes] : {std::pair{"weights", s.parameters},
                                       {"gradients", s.gradients},
                                       {"optimizer", s.optimizer},

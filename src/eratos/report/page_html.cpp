@@ -14,7 +14,7 @@ namespace {
 
 // Rectangles of one bar. Widths are in hundredths of a percent of the bar's box.
 std::string bar_svg(const std::vector<std::pair<double, std::size_t>>& parts, bool plain,
-                    const std::string& title) {
+                    const std::string& title, double limit = 1) {
   std::string out =
       "<svg class=\"bar\" viewBox=\"0 0 10000 100\" preserveAspectRatio=\"none\" role=\"img\">"
       "<title>" +
@@ -27,6 +27,12 @@ std::string bar_svg(const std::vector<std::pair<double, std::size_t>>& parts, bo
     out += fmt::format("<rect x=\"{}\" width=\"{}\" height=\"100\" fill=\"var(--{})\"/>", at, wide,
                        plain ? std::string("bar") : fmt::format("c{}", colour % 7));
     at += wide;
+  }
+  if (limit < 1) {
+    out += fmt::format(
+        "<line x1=\"{0}\" x2=\"{0}\" y2=\"100\" stroke=\"var(--ink)\" stroke-width=\"2\" "
+        "vector-effect=\"non-scaling-stroke\"/>",
+        std::lround(limit * 10000));
   }
   return out + "</svg>";
 }
@@ -61,7 +67,7 @@ std::string stacks_of(const std::vector<Stack>& stacks) {
       title += fmt::format(" {} {:.1f}%", s.parts[i].first, s.parts[i].second * 100);
     }
     out += fmt::format("<span>{}</span><span>{}</span>", escaped(s.name), escaped(s.value)) +
-           bar_svg(parts, false, title) + '\n';
+           bar_svg(parts, false, title, s.limit) + '\n';
   }
   return out + "</div>\n";
 }

@@ -76,8 +76,18 @@ class Lines {
     if (const std::string part = part_text(t_, e_); !part.empty()) {
       out += wrapped(part, width_of_lines(), "") + '\n';
     }
+    std::vector<std::vector<Cell>> cells;
+    std::vector<bool> crowded(at(e_.ranks()), false);
+    for (int row = 0; row < e_.ranks(); ++row) {
+      bool here = false;
+      cells.push_back(cells_of(row, here));
+      crowded[at(row)] = here;
+      compressed_ = compressed_ || here;
+    }
+    numbers_ = most_have_room(cells);
     std::string rows;
-    for (int row = 0; row < e_.ranks(); ++row) rows += row_of(row);
+    for (int row = 0; row < e_.ranks(); ++row)
+      rows += row_of(row, cells[at(row)], crowded[at(row)]);
     out += rows + axis() + legend();
     if (compressed_) {
       const Picoseconds column = e_.span() / plot_;
@@ -210,16 +220,45 @@ class Lines {
     return fmt::format("\x1b[{};48;5;{}m{}\x1b[0m", dark ? 97 : 30, colour, s);
   }
 
+  // The end of the run of equal cells that begins at `i`.
+  static std::size_t run_end(const std::vector<Cell>& cells, std::size_t i) {
+    const Cell& cell = cells[i];
+    std::size_t end = i + 1;
+    while (end < cells.size() && cells[end].kind == cell.kind && cells[end].pair == cell.pair &&
+           (cell.kind < 0 || cells[end].action == cell.action)) {
+      ++end;
+    }
+    return end;
+  }
+
+  // Columns that a number needs beside what says the kind.
+  std::size_t room_of(const Cell& cell) const {
+    const std::string number = fmt::format("{}", t_.order->actions[cell.action].micro_batch);
+    return number.size() + (terminal_.colour ? 0 : 1);
+  }
+
+  // Numbers on a few actions alone would only look like noise.
+  bool most_have_room(const std::vector<std::vector<Cell>>& rows) const {
+    std::size_t all = 0;
+    std::size_t roomy = 0;
+    for (const std::vector<Cell>& cells : rows) {
+      for (std::size_t i = 0; i < cells.size();) {
+        const std::size_t end = run_end(cells, i);
+        if (cells[i].kind >= 0 && !cells[i].pair) {
+          ++all;
+          if (end - i >= room_of(cells[i])) ++roomy;
+        }
+        i = end;
+      }
+    }
+    return 2 * roomy >= all;
+  }
+
   std::string bar_of(const std::vector<Cell>& cells) const {
     std::string out;
     for (std::size_t i = 0; i < cells.size();) {
-      std::size_t end = i + 1;
-      const Cell& cell = cells[i];
-      while (end < cells.size() && cells[end].kind == cell.kind && cells[end].pair == cell.pair &&
-             (cell.kind < 0 || cells[end].action == cell.action)) {
-        ++end;
-      }
-      out += run_of(cell, end - i);
+      const std::size_t end = run_end(cells, i);
+      out += run_of(cells[i], end - i);
       i = end;
     }
     return out;
@@ -244,14 +283,16 @@ class Lines {
     if (terminal_.colour) {
       // Blanks on a coloured ground; the number in the middle.
       std::string inside(columns, ' ');
-      if (number.size() <= columns && (columns > 1 || number.size() == 1)) {
+      if (numbers_ && columns >= room_of(cell)) {
         inside.replace((columns - number.size()) / 2, number.size(), number);
       }
       return painted(shade(cell.kind, cell.chunk), inside);
     }
     // The number and at least one cell that says the kind.
     const std::string_view fill = fills_.kinds[at(cell.kind)];
-    if (number.size() < columns) return number + filled(fill, columns - number.size());
+    if (numbers_ && columns >= room_of(cell)) {
+      return number + filled(fill, columns - number.size());
+    }
     return filled(fill, columns);
   }
 
@@ -274,10 +315,7 @@ class Lines {
     return s;
   }
 
-  std::string row_of(int row) {
-    bool crowded = false;
-    const std::vector<Cell> cells = cells_of(row, crowded);
-    compressed_ = compressed_ || crowded;
+  std::string row_of(int row, const std::vector<Cell>& cells, bool crowded) const {
     std::string out = label(label_of(t_, e_.first_rank + row), Align::left);
     out += crowded ? std::string(fills_.compressed) : " ";
     out += ' ' + bar_of(cells);
@@ -377,6 +415,7 @@ class Lines {
   std::vector<std::vector<Level>> curves_;
   std::int64_t highest_ = 0;
   bool compressed_ = false;
+  bool numbers_ = false;
   std::int32_t crowd_ = 0;
 };
 

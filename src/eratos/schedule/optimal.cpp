@@ -35,31 +35,43 @@ std::optional<Diagnostic> refusal_of(const OptimalProblem& problem) {
   const Shape& s = problem.shape;
   if (auto why = refusal(any_schedule(problem), s)) return why;
   if (problem.placement == Placement::bidirectional) {
-    return Diagnostic{.message = "optimal searches one copy of the model, not two in both directions",
-                      .cure = "choose a looped or vee placement",
-                      .field = "schedule.placement"};
+    return Diagnostic{
+        .message = "optimal searches one copy of the model, not two in both directions",
+        .cure = "choose a looped or vee placement",
+        .field = "schedule.placement"};
   }
   if (problem.placement == Placement::vee && s.chunks != 2) {
-    return Diagnostic{.message = "a vee has two chunks a rank, but vpp is " + std::to_string(s.chunks),
-                      .cure = "set vpp to 2",
-                      .field = "parallel.vpp"};
+    return Diagnostic{
+        .message = "a vee has two chunks a rank, but vpp is " + std::to_string(s.chunks),
+        .cure = "set vpp to 2",
+        .field = "parallel.vpp"};
   }
   if (const std::int64_t n = order_choices(problem); n > kMostOrderChoices) {
-    return Diagnostic{.message = "optimal needs " + std::to_string(n) +
-                                 " binaries for pp " + std::to_string(s.pp) + " x vpp " +
-                                 std::to_string(s.chunks) + " x " +
-                                 std::to_string(s.micro_batches) +
+    return Diagnostic{.message = "optimal needs " + std::to_string(n) + " binaries for pp " +
+                                 std::to_string(s.pp) + " x vpp " + std::to_string(s.chunks) +
+                                 " x " + std::to_string(s.micro_batches) +
                                  " micro-batches; it takes at most " +
                                  std::to_string(kMostOrderChoices),
-                      .cure = "ask for fewer micro-batches, stages or chunks, or choose another "
-                              "schedule",
+                      .cure =
+                          "ask for fewer micro-batches, stages or chunks, or choose another "
+                          "schedule",
+                      .field = "schedule.algorithm"};
+  }
+  const std::int64_t each = problem.splits_backward ? 3 : 2;
+  if (const std::int64_t n = each * slot_count(s) * s.micro_batches; n > kMostOptimalActions) {
+    return Diagnostic{.message = "optimal takes at most " + std::to_string(kMostOptimalActions) +
+                                 " actions, but this shape has " + std::to_string(n),
+                      .cure =
+                          "ask for fewer micro-batches, stages or chunks, or choose another "
+                          "schedule",
                       .field = "schedule.algorithm"};
   }
   return std::nullopt;
 }
 
 // One micro-batch after another, down and up: no order holds less. On its way down a micro-batch
-// comes to hold every chunk of each rank at once, whatever the order, and here nothing else is there.
+// comes to hold every chunk of each rank at once, whatever the order, and here nothing else is
+// there.
 void one_by_one(const OptimalProblem& problem, Order& order) {
   const Shape& s = problem.shape;
   begin_order(s, problem.placement, order);
@@ -312,8 +324,8 @@ Result<Solution> find_optimal(const OptimalProblem& problem, Solver* solver, con
   best.start = "one by one";
   start_from_registered(problem, keeper, best);
   best.start_makespan = best.makespan;
-  keeper.raise_lower(std::max(bounds(any_schedule(problem), s, problem.costs).lower,
-                              graph_lower(graph)));
+  keeper.raise_lower(
+      std::max(bounds(any_schedule(problem), s, problem.costs).lower, graph_lower(graph)));
 
   if (!keeper.is_proven()) search(problem, graph, effort, keeper, best);
   if (!keeper.is_proven() && solver != nullptr) {

@@ -6,14 +6,14 @@
 // sort each chunk's forwards, backwards and weight gradients by time and number them anew; every
 // input is then there at least as early, and the bytes do not change.
 //
-// Three parts: the best registered schedule that fits the limits starts, a search of our own with no
-// dependency (moves, then branch and bound) improves it, and a Solver, when one is given, improves or
-// proves further. Whoever found an order, it is checked by is_complete, simulate and find_peaks
-// before it is returned.
+// Three parts: the best registered schedule that fits the limits starts, a search of our own with
+// no dependency (moves, then branch and bound) improves it, and a Solver, when one is given,
+// improves or proves further. Whoever found an order, it is checked by is_complete, simulate and
+// find_peaks before it is returned.
 //
 // Worked example: p = 2, m = 2, F = 10, BW = 20, free sends, at most one micro-batch on each rank:
-// rank 0 runs F0 BW0 F1 BW1, rank 1 the same, makespan 2 (10 + 10 + 20 + 20) = 120; with two on rank
-// 0 it is 1F1B's 90, which is also the bound: rank 1 waits 10, works 60, and 20 remain.
+// rank 0 runs F0 BW0 F1 BW1, rank 1 the same, makespan 2 (10 + 10 + 20 + 20) = 120; with two on
+// rank 0 it is 1F1B's 90, which is also the bound: rank 1 waits 10, works 60, and 20 remain.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +29,10 @@
 namespace eratos::schedule {
 
 struct OptimalProblem {
-  Shape shape;                             // output layer on the last stage
+  Shape shape;                              // output layer on the last stage
   Placement placement = Placement::looped;  // not bidirectional
   bool splits_backward = false;  // B and W as actions of their own, for every micro-batch
-  Costs costs;                   // overlapped or blocking sends; limits: most bytes a rank, or empty
+  Costs costs;  // overlapped or blocking sends; limits: most bytes a rank, or empty
 };
 
 // Best order known so far, and what is known about every order of the problem.
@@ -43,7 +43,7 @@ struct Solution {
   double gap = 0;            // (makespan - lower) / makespan
   // No order is faster by more than kOptimalTolerance of it.
   bool proven = false;
-  std::string start;         // the registered schedule that the search began with, or "one by one"
+  std::string start;  // the registered schedule that the search began with, or "one by one"
   Picoseconds start_makespan = 0;
   // Who searched, in order: "moves", "branch and bound", then the solver's name.
   std::string solver;
@@ -59,8 +59,9 @@ using Stop = std::function<bool()>;
 
 // How long our own search may go on. Without a `stop` that says true the answer is deterministic.
 struct Effort {
-  std::int64_t moves = 50'000;            // whole orders tried, each a move away from the one before
-  std::int64_t branch_nodes = 5'000'000;  // partial orders that branch and bound looks at after that
+  std::int64_t moves = 50'000;  // whole orders tried, each a move away from the one before
+  std::int64_t branch_nodes =
+      5'000'000;  // partial orders that branch and bound looks at after that
   Stop stop = {};
 };
 
@@ -90,6 +91,8 @@ std::int64_t order_choices(const OptimalProblem& problem);
 // Above this many a shape is refused: beyond it neither search nor solver moves away from where it
 // began within minutes.
 inline constexpr std::int64_t kMostOrderChoices = 20'000;
+// And above this many actions: the table of what comes before what has the square of it.
+inline constexpr std::int64_t kMostOptimalActions = 4096;
 
 // Least time that any order takes that fits the limits: bounds.h's, the turns that the limits
 // enforce (a rank that holds k micro-batches at most starts one more only when one is done), and
@@ -99,8 +102,8 @@ Picoseconds optimal_lower(const OptimalProblem& problem);
 
 // `solver` may be null.
 // Errors: a shape that no order has, a cut output layer, a bidirectional placement, more than
-// kMostOrderChoices, limits below what one micro-batch holds (with rank and bytes), and whatever the
-// solver says.
+// kMostOrderChoices or kMostOptimalActions, limits below what one micro-batch holds (with rank and
+// bytes), and whatever the solver says.
 Result<Solution> find_optimal(const OptimalProblem& problem, Solver* solver, const Effort& effort);
 
 }  // namespace eratos::schedule

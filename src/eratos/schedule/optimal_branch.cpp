@@ -20,16 +20,17 @@ constexpr std::size_t kWiden = 8;
 // 2^15 partial orders of a layer and their children, at some 100 numbers each: 100 MB.
 constexpr std::size_t kMostWidth = std::size_t{1} << 15;
 
-// Partial orders, packed. counts are by sequence: actions placed, and kBlocked when the next one may
-// not be next on its rank. times: of each rank when it is free and when its blocking send is over;
-// then for each sequence the ends of the inputs that it has not used yet.
+// Partial orders, packed. counts are by sequence: actions placed, and kBlocked when the next one
+// may not be next on its rank. times: of each rank when it is free and when its blocking send is
+// over; then for each sequence the ends of the inputs that it has not used yet.
 struct Layer {
   std::vector<std::uint16_t> counts;
   std::vector<Picoseconds> times;
   std::vector<std::size_t> first;  // [states + 1] into times
   std::vector<Picoseconds> bound;
   std::vector<Picoseconds> idle;  // of all ranks so far
-  std::vector<std::pair<std::int32_t, std::int32_t>> from;  // state of the layer before; sequence placed
+  std::vector<std::pair<std::int32_t, std::int32_t>>
+      from;  // state of the layer before; sequence placed
 
   std::size_t size() const { return bound.size(); }
   void clear() {
@@ -113,25 +114,23 @@ class Branch {
     return s.kind != Kind::forward || can_free(s.rank, q, limit);
   }
 
-  // With q's next forward placed, can the rank still get to the gradient that frees bytes next? That
-  // is the deepest chunk's, for which the other chunks' forwards are needed first.
+  // With the next forward of `placed` there too, can the rank still get to a gradient of the
+  // deepest chunk, without which no more bytes come free than those of micro-batches past that
+  // point? It needs the other chunks' forwards first.
   bool can_free(int rank, int placed, std::int64_t limit) const {
-    std::int64_t held = held_[at(rank)] + seq(placed).at_start;
     int deepest = -1;
     for (int q = first(rank); q < first(rank + 1); ++q) {
       const Sequence& s = seq(q);
-      if (s.kind == Kind::weight_gradient) {
-        held += s.at_end * (next_[at(q) - 1] - next_[at(q)]);
-      } else if (s.kind != Kind::forward && (deepest < 0 || s.chunk > seq(deepest).chunk)) {
-        deepest = q;
-      }
+      if (s.kind == Kind::forward || s.kind == Kind::weight_gradient) continue;
+      if (deepest < 0 || s.chunk > seq(deepest).chunk) deepest = q;
     }
-    const int micro_batch = next_[at(deepest)];
+    const int passed = next_[at(deepest)];
+    std::int64_t held = 0;
     for (int q = first(rank); q < first(rank + 1); ++q) {
       const Sequence& s = seq(q);
       if (s.kind != Kind::forward) continue;
-      const int placed_now = next_[at(q)] + (q == placed ? 1 : 0);
-      held += s.at_start * std::max(0, micro_batch + 1 - placed_now);
+      const int forwards = std::max(passed + 1, next_[at(q)] + (q == placed ? 1 : 0));
+      held += s.at_start * (forwards - passed);
     }
     return held <= limit;
   }
@@ -257,7 +256,8 @@ class Branch {
 
       const int rank = seq(chosen).rank;
       // An action that delays no other when it is put first may be put first, unless it then holds
-      // bytes that another needs, or its blocking send delays another: then it is next or it is not.
+      // bytes that another needs, or its blocking send delays another: then it is next or it is
+      // not.
       if ((tight_[at(rank)] && raises(seq(chosen))) || seq(chosen).send > 0) {
         place(chosen, from);
         blocked_[at(chosen)] = 1;
@@ -403,7 +403,8 @@ class Branch {
   BranchResult result_;
   bool stopped_ = false;
   Picoseconds dropped_ = 0;  // least bound of what was dropped for want of width
-  std::vector<char> before_;  // [b * sequences + q] b of a micro-batch comes before q, both of a rank
+  std::vector<char>
+      before_;  // [b * sequences + q] b of a micro-batch comes before q, both of a rank
   std::vector<char> tight_;
   // The state that is unpacked.
   std::vector<int> next_;

@@ -81,7 +81,8 @@ void add_memory(const OptimalProblem& problem, ActionGraph& g) {
     if (least <= 0) return;
     const std::int64_t apart = (limit - held) / least + 1;
     for (std::int64_t i = 0; i + apart < m; ++i) {
-      g.memory.push_back({earlier * m + static_cast<int>(i), later * m + static_cast<int>(i + apart)});
+      g.memory.push_back(
+          {earlier * m + static_cast<int>(i), later * m + static_cast<int>(i + apart)});
     }
   };
   for (int rank = 0; rank < g.ranks; ++rank) {
@@ -126,7 +127,7 @@ void add_heads_and_tails(ActionGraph& g) {
       const auto after = [&](int y, Picoseconds gap) {
         head = std::max(head, g.head[at(y)] + g.of(y).duration + gap);
       };
-      if (s.input >= 0) after(s.input * m + i, s.receive);
+      if (s.input >= 0) after(s.input * m + i, g.arrival(s));
       if (i > 0) after(x - 1, g.between(s, s));
       for (const int y : waits[at(x)]) after(y, g.between(g.of(y), s));
     }
@@ -139,16 +140,17 @@ void add_heads_and_tails(ActionGraph& g) {
       const auto before = [&](int y, Picoseconds gap) {
         tail = std::max(tail, gap + g.of(y).duration + g.tail[at(y)]);
       };
-      if (s.consumer >= 0) before(s.consumer * m + i, g.sequences[at(s.consumer)].receive);
-      if (s.kind == Kind::input_gradient) before((*c + 1) * m + i, 0);
+      if (s.consumer >= 0) before(s.consumer * m + i, g.arrival(g.sequences[at(s.consumer)]));
+      if (s.kind == Kind::input_gradient)
+        before((*c + 1) * m + i, g.arrival(g.sequences[at(*c + 1)]));
       if (i + 1 < m) before(x + 1, g.between(s, s));
       for (const int y : holds[at(x)]) before(y, g.between(s, g.of(y)));
     }
   }
 }
 
-// Jackson's preemptive schedule of one rank: of the actions that are there, the one with the longest
-// tail runs.
+// Jackson's preemptive schedule of one rank: of the actions that are there, the one with the
+// longest tail runs.
 Picoseconds machine_lower(const ActionGraph& g, int rank) {
   const int m = g.micro_batches;
   std::vector<int> by_head;

@@ -10,10 +10,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "eratos/solver/apart.h"
 #include "eratos/solver/model.h"
 
 namespace eratos::solver {
@@ -21,19 +21,17 @@ namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// The functions of CBC's C interface that we call, from the library that is opened when the first of
-// them is needed: linked, CBC and LAPACK would cost every start of the program 4 ms.
+// The functions of CBC's C interface that we call, from the library that is opened when the first
+// of them is needed: linked, CBC and LAPACK would cost every start of the program 4 ms.
 struct Library {
   decltype(&Cbc_getVersion) version = nullptr;
   decltype(&Cbc_newModel) new_model = nullptr;
-  decltype(&Cbc_deleteModel) delete_model = nullptr;
   decltype(&Cbc_loadProblem) load_problem = nullptr;
   decltype(&Cbc_setInteger) set_integer = nullptr;
   decltype(&Cbc_setParameter) set_parameter = nullptr;
   decltype(&Cbc_setMIPStartI) set_start = nullptr;
   decltype(&Cbc_solve) solve = nullptr;
   decltype(&Cbc_isProvenOptimal) is_optimal = nullptr;
-  decltype(&Cbc_isProvenInfeasible) is_infeasible = nullptr;
   decltype(&Cbc_bestSolution) solution = nullptr;
   decltype(&Cbc_getBestPossibleObjValue) best_possible = nullptr;
   decltype(&Cbc_getNodeCount) nodes = nullptr;
@@ -53,13 +51,11 @@ const Library& library() {
     void* const file = dlopen(ERATOS_CBC_FILE, RTLD_NOW | RTLD_LOCAL);
     if (file == nullptr) return l;
     if (load(file, "Cbc_getVersion", l.version) && load(file, "Cbc_newModel", l.new_model) &&
-        load(file, "Cbc_deleteModel", l.delete_model) &&
         load(file, "Cbc_loadProblem", l.load_problem) &&
         load(file, "Cbc_setInteger", l.set_integer) &&
         load(file, "Cbc_setParameter", l.set_parameter) &&
         load(file, "Cbc_setMIPStartI", l.set_start) && load(file, "Cbc_solve", l.solve) &&
         load(file, "Cbc_isProvenOptimal", l.is_optimal) &&
-        load(file, "Cbc_isProvenInfeasible", l.is_infeasible) &&
         load(file, "Cbc_bestSolution", l.solution) &&
         load(file, "Cbc_getBestPossibleObjValue", l.best_possible) &&
         load(file, "Cbc_getNodeCount", l.nodes)) {
@@ -105,24 +101,43 @@ class Cbc final : public schedule::Solver {
 
   Result<schedule::Proposal> solve(const schedule::OptimalProblem& problem,
                                    const schedule::Solution& best) override {
-    static std::mutex one_at_a_time;
-    const std::scoped_lock lock(one_at_a_time);
     schedule::Proposal proposal;
     const Model model = build_model(problem, best);
-    const double seconds = seconds_left_();
     // Nothing open: the windows alone say that no other order is as fast.
     if (model.binaries() == 0) {
       proposal.lower = best.makespan;
       return proposal;
     }
+    const double seconds = seconds_left_();
     if (seconds <= 0) return proposal;
-    run(model, seconds, problem, best, proposal);
+    // CBC looks at the clock between nodes, so it is told to end before it is killed.
+    constexpr double kTold = 0.85;
+    const auto outcome = run_apart([&] { return run(model, kTold * seconds); }, seconds);
+    if (!outcome || outcome->size() < kHeader) return proposal;
+    const double* const told = outcome->data();
+    proposal.nodes = static_cast<std::int64_t>(told[kNodes]);
+    const double most = model.upper[at(model.makespan)];
+    double bound = std::min(most, told[kBestPossible]);
+    if (outcome->size() == kHeader + model.lower.size()) {
+      const double* const point = told + kHeader;
+      take_order(model, point, problem, proposal);
+      const double found = std::min(most, point[model.makespan]);
+      bound = told[kFinished] != 0 ? found - step_of(model) : std::min(bound, found);
+    }
+    proposal.lower = to_bound(model, bound);
     return proposal;
   }
 
  private:
-  void run(const Model& model, double seconds, const schedule::OptimalProblem& problem,
-           const schedule::Solution& best, schedule::Proposal& proposal) {
+  // What run() returns: these, then the best point when there is one.
+  enum : std::size_t { kFinished, kBestPossible, kNodes, kHeader };
+
+  // Better by less than this is not looked for: a unit when every makespan is whole units.
+  static double step_of(const Model& model) {
+    return model.whole ? 0.99 : model.upper[at(model.makespan)] * schedule::kOptimalTolerance / 2;
+  }
+
+  static std::vector<double> run(const Model& model, double seconds) {
     const Library& cbc = library();
     const Columns columns = columns_of(model);
     const std::size_t count = model.lower.size();
@@ -141,39 +156,29 @@ class Cbc final : public schedule::Solver {
     for (int c = 0; c < static_cast<int>(count); ++c) all.push_back(c);
     for (int c = model.makespan + 1; c < static_cast<int>(count); ++c) cbc.set_integer(handle, c);
     cbc.set_start(handle, static_cast<int>(count), all.data(), model.start.data());
-
-    // Better by less than this is not looked for: a unit when every makespan is whole units.
-    const double most = model.upper[at(model.makespan)];
-    const double step = model.whole ? 0.99 : most * schedule::kOptimalTolerance / 2;
     cbc.set_parameter(handle, "logLevel", "0");
     cbc.set_parameter(handle, "timeMode", "elapsed");
     cbc.set_parameter(handle, "seconds", std::to_string(seconds).c_str());
-    cbc.set_parameter(handle, "increment", std::to_string(step).c_str());
+    cbc.set_parameter(handle, "increment", std::to_string(step_of(model)).c_str());
     cbc.solve(handle);
 
-    proposal.nodes = cbc.nodes(handle);
-    if (const double* const point = cbc.solution(handle); point != nullptr) {
-      take_order(model, point, problem, best, proposal);
-    }
-    const double found = std::min(most, cbc.solution(handle) == nullptr
-                                            ? most
-                                            : cbc.solution(handle)[model.makespan]);
-    const bool finished = cbc.is_optimal(handle) != 0 && cbc.solution(handle) != nullptr;
-    const double bound = finished ? found - step : std::min(found, cbc.best_possible(handle));
-    proposal.lower = to_bound(model, bound);
-    cbc.delete_model(handle);
+    const double* const point = cbc.solution(handle);
+    std::vector<double> outcome(kHeader);
+    outcome[kFinished] = cbc.is_optimal(handle) != 0 && point != nullptr;
+    outcome[kBestPossible] = cbc.best_possible(handle);
+    outcome[kNodes] = cbc.nodes(handle);
+    if (point != nullptr) outcome.insert(outcome.end(), point, point + count);
+    return outcome;  // the process ends with it: the model is not taken down
   }
 
   static void take_order(const Model& model, const double* point,
-                         const schedule::OptimalProblem& problem, const schedule::Solution& best,
-                         schedule::Proposal& proposal) {
+                         const schedule::OptimalProblem& problem, schedule::Proposal& proposal) {
     const schedule::ActionGraph graph = schedule::action_graph(problem);
     std::vector<double> middles;
     for (int x = 0; x < model.starts; ++x) {
       middles.push_back(point[x] + static_cast<double>(graph.of(x).duration) / model.unit / 2);
     }
     schedule::write_order(problem, graph, order_of(graph, middles), proposal.order);
-    (void)best;
   }
 
   // What CBC proves is true to its tolerances, 1e-7 of the whole; whole units are rounded up.

@@ -31,7 +31,8 @@ struct Arc {
 // What must come before what: given, and decided from windows.
 class Precedences {
  public:
-  Precedences(const ActionGraph& g, Picoseconds makespan) : g_(g), n_(g.count()), makespan_(makespan) {
+  Precedences(const ActionGraph& g, Picoseconds makespan)
+      : g_(g), n_(g.count()), makespan_(makespan) {
     words_ = (at(n_) + 63) / 64;
     const int m = g.micro_batches;
     for (int x = 0; x < n_; ++x) {
@@ -39,7 +40,7 @@ class Precedences {
       const int i = x % m;
       if (s.input >= 0) {
         const Sequence& input = g.sequences[at(s.input)];
-        arcs_.push_back({s.input * m + i, x, input.duration + s.receive});
+        arcs_.push_back({s.input * m + i, x, input.duration + g.arrival(s)});
       }
       if (i > 0) arcs_.push_back({x - 1, x, s.duration + g.between(s, s)});
     }
@@ -56,9 +57,7 @@ class Precedences {
     return (reach_[at(x) * words_ + at(y) / 64] >> (at(y) % 64) & 1U) != 0;
   }
   // y right after x would start in time.
-  bool can_precede(int x, int y) const {
-    return head(x) + arc(x, y).apart <= latest(y);
-  }
+  bool can_precede(int x, int y) const { return head(x) + arc(x, y).apart <= latest(y); }
   Arc arc(int x, int y) const {
     const Sequence& a = g_.of(x);
     return {x, y, a.duration + g_.between(a, g_.of(y))};
@@ -170,8 +169,8 @@ class Builder {
     }
     const double units = static_cast<double>(best_.makespan) / static_cast<double>(divisor);
     model_.whole = units <= kMostWhole;
-    model_.unit = model_.whole ? static_cast<double>(divisor)
-                               : static_cast<double>(best_.makespan) / kUnits;
+    model_.unit =
+        model_.whole ? static_cast<double>(divisor) : static_cast<double>(best_.makespan) / kUnits;
   }
 
   void add_starts() {
@@ -190,8 +189,8 @@ class Builder {
       model_.rows.push_back({time(a.apart), {{a.to, 1}, {a.from, -1}}});
     }
     for (int x = g_.micro_batches - 1; x < g_.count(); x += g_.micro_batches) {
-      model_.rows.push_back({time(g_.of(x).duration + before_.tail(x)),
-                             {{model_.makespan, 1}, {x, -1}}});
+      model_.rows.push_back(
+          {time(g_.of(x).duration + before_.tail(x)), {{model_.makespan, 1}, {x, -1}}});
     }
   }
 
@@ -305,9 +304,8 @@ std::vector<std::vector<int>> order_of(const schedule::ActionGraph& graph,
   std::vector<std::vector<int>> ranks(at(graph.ranks));
   for (int x = 0; x < graph.count(); ++x) ranks[at(graph.of(x).rank)].push_back(x);
   for (std::vector<int>& rank : ranks) {
-    std::stable_sort(rank.begin(), rank.end(), [&](int x, int y) {
-      return middles[at(x)] < middles[at(y)];
-    });
+    std::stable_sort(rank.begin(), rank.end(),
+                     [&](int x, int y) { return middles[at(x)] < middles[at(y)]; });
   }
   return ranks;
 }

@@ -1,4 +1,5 @@
-// The mixed-integer program of a schedule (cbc.h says which), as plain arrays that any solver takes.
+// The mixed-integer program of a schedule (cbc.h says which), as plain arrays that any solver
+// takes.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Of the time limit, what our own search may take before CBC begins. Its branch and bound is the
-// faster of the two where either ends; CBC's bounds help where it does not.
+// faster of the two where either ends; CBC's bounds help where neither does.
 constexpr double kOwnShare = 0.5;
 
 double seconds_since(Clock::time_point begin) {

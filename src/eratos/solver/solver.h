@@ -1,7 +1,7 @@
 // The optimal order under a memory cap, with the clock and the solver that the core does not have.
 //
-// The solver is CBC (COIN-OR branch and cut, EPL-2.0) when it was there as eratos was built; without
-// it the core's own search answers, and Solution::solver says so.
+// The solver is CBC (COIN-OR branch and cut, EPL-2.0) when it was there as eratos was built;
+// without it the core's own search answers, and Solution::solver says so.
 //
 // Worked example:
 //   const schedule::OptimalProblem problem{.shape = {.pp = 2, .micro_batches = 2}, .costs = costs};
@@ -18,8 +18,9 @@
 namespace eratos::solver {
 
 struct Options {
-  // Wall clock, all parts together. A shape that is proven sooner returns sooner. CBC looks at the
-  // clock between nodes and may be late by the time of one.
+  // Wall clock, all parts together; a shape that is proven sooner returns sooner. Half at most is
+  // our own search, the rest CBC's, which runs in a process of its own and is killed when the time
+  // is up.
   Seconds time_limit{30};
 };
 
@@ -32,10 +33,10 @@ std::string_view solver_note();
 
 // The fastest order of the problem that fits costs.limits, or the best found when the time is up,
 // with the gap to what is proven. Not deterministic when the time limit ends the search, or while
-// CBC works: makespan and bound of a *proven* answer are the same every time (to kOptimalTolerance),
-// the order need not be.
-// CBC keeps state of the process; calls from several threads take turns.
-// Errors: those of find_optimal (schedule/optimal.h), and a time limit that is not positive.
+// CBC works: makespan and bound of a *proven* answer are the same every time (to
+// kOptimalTolerance), the order need not be. CBC keeps state of the process; calls from several
+// threads take turns. Errors: those of find_optimal (schedule/optimal.h), and a time limit that is
+// not positive.
 Result<schedule::Solution> optimal_order(const schedule::OptimalProblem& problem,
                                          const Options& options);
 

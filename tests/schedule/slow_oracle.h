@@ -149,7 +149,7 @@ inline std::optional<SlowAnswer> slow_simulate(const Order& order, const Costs& 
           input(from.node, here.node, transfer(from, here, false));
         } else if (cut) {
           input(barriers.at({two ? 1 : 0, mb}), here.node,
-                two ? costs.output_links.second_barrier : costs.output_links.barrier, beside);
+                two ? costs.output_links.second_barrier : costs.output_links.barrier, true);
         }
         input(index.at({copy, stage, Kind::forward, mb}).node, here.node, 0);
         break;

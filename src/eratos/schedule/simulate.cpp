@@ -35,7 +35,7 @@ void fill_output_lanes(const Order& order, const Costs& costs, std::vector<Lane>
     Lane& lane = lanes[lane_at(s, last, kind)];
     lane.input_row = rows.barrier(two ? 1 : 0);
     lane.receive = two ? costs.output_links.second_barrier : costs.output_links.barrier;
-    lane.beside = beside;
+    lane.beside = true;  // interlaced ranks have stood for it already
     lane.far = true;
   }
   for (int rank = 0; rank < s.pp; ++rank) {

@@ -192,13 +192,12 @@ bool ZeroBubbleGreedy::in_the_way(const Rank& rank, Picoseconds input) const {
 
 void ZeroBubbleGreedy::as_inputs_come(bool patient, Order& order) {
   start(order);
+  next_starts_.resize(ranks_.size());
   for (int r = 0; r < s_.pp; ++r) look(r, patient);
   for (std::int64_t left = std::int64_t{3} * m_ * s_.pp; left > 0; --left) {
-    int r = 0;
-    for (int other = 1; other < s_.pp; ++other) {
-      if (at(other).next_start < at(r).next_start) r = other;
-    }
-    ERATOS_CHECK(at(r).next_start != kNever);
+    const auto earliest = std::min_element(next_starts_.begin(), next_starts_.end());
+    ERATOS_CHECK(*earliest != kNever);
+    const int r = static_cast<int>(earliest - next_starts_.begin());
     switch (at(r).next) {
       case Kind::forward:
         forward(r);
@@ -232,12 +231,13 @@ void ZeroBubbleGreedy::look(int r, bool patient) {
       (r + 1 == s_.pp || at(r + 1).gradients > rank.gradients)) {
     b = std::max(rank.free_at, gradient_input(r));
   }
+  Picoseconds& next_start = next_starts_[static_cast<std::size_t>(r)];
   rank.next = b <= f ? Kind::input_gradient : Kind::forward;
-  rank.next_start = std::min(b, f);
+  next_start = std::min(b, f);
   const Picoseconds enough = patient ? std::max<Picoseconds>(1, rank.cost.weight_gradient) : 1;
-  if (owes && rank.next_start - rank.free_at >= enough) {
+  if (owes && next_start - rank.free_at >= enough) {
     rank.next = Kind::weight_gradient;
-    rank.next_start = rank.free_at;
+    next_start = rank.free_at;
   }
 }
 

@@ -64,13 +64,12 @@ class ZeroBubbleGreedy {
     Picoseconds free_at = 0;
     Picoseconds bubble = 0;     // since its first forward
     int wants = 0;              // by rounds: forwards to run next
-    Kind next = Kind::forward;  // as inputs come: what to run next, and when
-    Picoseconds next_start = 0;
+    Kind next = Kind::forward;  // as inputs come: what to run next
   };
 
   Rank& at(int r) { return ranks_[static_cast<std::size_t>(r)]; }
-  // A rank is never more than `most` forwards ahead of the next one, nor that more than `most`
-  // backwards ahead of it, so no more ends are kept.
+  // A rank is never more than `most` forwards ahead of the next one, and that one never more than
+  // `most` backwards ahead of it, so no more ends are kept.
   std::size_t kept(int r, int i) const {
     return static_cast<std::size_t>(r) * static_cast<std::size_t>(kept_ends_) +
            static_cast<std::size_t>(i & (kept_ends_ - 1));
@@ -97,6 +96,7 @@ class ZeroBubbleGreedy {
   std::vector<Rank> ranks_;
   std::vector<Picoseconds> forward_ends_;   // [p * kept_ends_]
   std::vector<Picoseconds> gradient_ends_;  // [p * kept_ends_]
+  std::vector<Picoseconds> next_starts_;    // [p] as inputs come: when, as far as is known
   int kept_ends_ = 1;                       // a power of two
   Picoseconds longest_bubble_ = 0;
 };

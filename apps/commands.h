@@ -30,6 +30,7 @@ struct Command {
   X(check,      "check",      "JOB",          1, 1, "is it legal, does it fit, and what would")     \
   X(explain,    "explain",    "JOB [KEY]",    1, 2, "one number as a tree: formula, inputs, source") \
   X(compare,    "compare",    "JOB ...",      1, kAnyNumber, "side by side: what differs, what it costs, why") \
+  X(schedule,   "schedule",   "",             0, 0, "pipeline schedules: makespan, bubble, peak memory, compared and drawn") \
   X(validate,   "validate",   "RUNS.csv ...", 1, kAnyNumber, "projections against measured runs")   \
   X(import_,    "import",     "JOB",          1, 1, "the normalised job, and where each value came from") \
   X(export_,    "export",     "JOB",          1, 1, "the job as another program's file")             \
@@ -52,8 +53,7 @@ inline constexpr Command kCommands[] = {
 
 // Named in the manual, not built yet: refused by name instead of as a typing error.
 inline constexpr std::string_view kLaterCommands[] = {
-    "schedule", "measure", "import-trace", "calibrate", "search",
-    "tune",     "serve",   "mcp"};
+    "measure", "import-trace", "calibrate", "search", "tune", "serve", "mcp"};
 
 // What --help and the manual say of JOB.
 inline constexpr std::string_view kAboutJob =

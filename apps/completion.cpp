@@ -10,6 +10,7 @@
 #include "apps/output.h"
 #include "eratos/projection/projection.h"
 #include "eratos/reader/catalogue.h"
+#include "eratos/schedule/registry.h"
 
 namespace eratos::apps {
 
@@ -99,6 +100,11 @@ Offer offer_of_word(std::string_view word) {
 
 Offer offer_of_flag(const Flag& flag) {
   if (!flag.choices.empty()) return {split(flag.choices), false};
+  if (flag.name == "--algorithm") {
+    Offer out{{"auto", "all", "optimal"}, false};
+    for (const schedule::Schedule* s : schedule::kSchedules) out.words.emplace_back(s->name);
+    return out;
+  }
   if (flag.value == "FILE") return {{}, true};
   if (flag.value != "C") return {};
   Offer out{reader::names_of(reader::Kind::accelerators), true};

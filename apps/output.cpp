@@ -1,5 +1,6 @@
 #include "apps/output.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "apps/exit_code.h"
@@ -14,17 +16,31 @@
 
 namespace eratos::apps {
 
+namespace {
+
+// Why a file was not written: the caller chose a name that is taken, by a file that --force would
+// replace or by a folder; or the machine would not have it.
+int refusal(const std::string& path, bool force) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return kEnvironment;
+  if (S_ISDIR(status.st_mode)) return kUsage;
+  return S_ISREG(status.st_mode) && !force ? kUsage : kEnvironment;
+}
+
+}  // namespace
+
+int write_named(const std::string& path, const std::string& text, const Arguments& arguments) {
+  const auto overwrite = arguments.has("--force") ? text::Overwrite::yes : text::Overwrite::no;
+  const Result<void> written = text::write_file(path, text, overwrite);
+  if (written) return kAnswered;
+  report_faults(written.error());
+  return refusal(path, arguments.has("--force"));
+}
+
 int deliver(const std::string& text, const Arguments& arguments, int code) {
   if (arguments.has("--output")) {
-    const auto overwrite = arguments.has("--force") ? text::Overwrite::yes : text::Overwrite::no;
-    const Result<void> written = text::write_file(arguments.value("--output"), text, overwrite);
-    if (!written) {
-      report_faults(written.error());
-      const bool in_the_way =
-          !arguments.has("--force") && access(arguments.value("--output").c_str(), F_OK) == 0;
-      return in_the_way ? kUsage : kEnvironment;
-    }
-    return code;
+    const int written = write_named(arguments.value("--output"), text, arguments);
+    return written == kAnswered ? code : written;
   }
   const bool all = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if ((!all || std::fflush(stdout) != 0) && errno != EPIPE) {
@@ -35,7 +51,13 @@ int deliver(const std::string& text, const Arguments& arguments, int code) {
 }
 
 int report_faults(const Diagnostics& faults) {
-  for (const Diagnostic& d : faults) std::fprintf(stderr, "%s\n", to_text(d).c_str());
+  constexpr std::size_t kMostShown = 100;  // whoever mends these runs it again
+  for (std::size_t i = 0; i < std::min(kMostShown, faults.size()); ++i) {
+    std::fprintf(stderr, "%s\n", to_text(faults[i]).c_str());
+  }
+  if (faults.size() > kMostShown) {
+    std::fprintf(stderr, "error: and %zu more\n", faults.size() - kMostShown);
+  }
   return kBadInput;
 }
 

@@ -14,6 +14,10 @@ namespace eratos::apps {
 // no error. Returns `code`, or kEnvironment / kBadInput when the text could not be written.
 int deliver(const std::string& text, const Arguments& arguments, int code);
 
+// One more file that a flag names, by the rules of --output and --force. Returns kAnswered, kUsage
+// when a file is in the way, or kEnvironment.
+int write_named(const std::string& path, const std::string& text, const Arguments& arguments);
+
 // Standard error, a line each. Returns kBadInput.
 int report_faults(const Diagnostics& faults);
 // Returns kUsage.

@@ -33,6 +33,12 @@ struct Stack {
   double limit = 1;  // share that should not be passed; below 1 it is marked
 };
 
+// A picture in the form each format can show; the SVG is ours, and stands in HTML as it is.
+struct Drawing {
+  std::string text;  // lines of characters that line up
+  std::string svg;
+};
+
 struct Section {
   std::string heading;
   std::string note;
@@ -40,6 +46,7 @@ struct Section {
   std::vector<Stack> stacks;
   std::vector<Table> tables;
   std::vector<std::string> sentences;
+  Drawing drawing;
 };
 
 struct Page {

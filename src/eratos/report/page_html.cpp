@@ -97,6 +97,7 @@ std::string page_html(const Page& page) {
   for (const Section& s : page.sections) {
     out += "<h2>" + escaped(s.heading) + "</h2>\n";
     if (!s.note.empty()) out += "<p class=\"dim\">" + escaped(s.note) + "</p>\n";
+    if (!s.drawing.svg.empty()) out += "<figure>" + s.drawing.svg + "</figure>\n";
     out += stacks_of(s.stacks) + bars_of(s.bars);
     for (const Table& table : s.tables) out += table_html(table);
     for (const std::string& sentence : s.sentences) out += "<p>" + escaped(sentence) + "</p>\n";

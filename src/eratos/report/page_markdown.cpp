@@ -50,6 +50,7 @@ std::string page_markdown(const Page& page) {
   for (const Section& s : page.sections) {
     out += "\n## " + plain(s.heading) + "\n\n";
     if (!s.note.empty()) out += plain(s.note) + "\n\n";
+    if (!s.drawing.text.empty()) out += "```\n" + s.drawing.text + "```\n";
     for (const Table& table : s.tables) out += table_of(table) + (s.bars.empty() ? "" : "\n");
     if (!s.bars.empty()) {
       Table bars({{""}, {"value", Align::right}, {"share", Align::right}, {""}});

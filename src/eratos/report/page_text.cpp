@@ -40,6 +40,7 @@ std::string page_text(const Page& page, const Style& style) {
     out += '\n' + style.bold(s.heading);
     if (!s.note.empty()) out += style.dim("   " + s.note);
     out += '\n';
+    out += s.drawing.text;
     for (const Table& table : s.tables) out += table.text(2, style);
     out += bar_lines(s.bars, style);
     for (const std::string& sentence : s.sentences) {

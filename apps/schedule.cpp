@@ -1,0 +1,323 @@
+// eratos schedule: one pipeline schedule in full, or every legal one compared: time, bubble,
+// memory.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "apps/commands.h"
+#include "apps/exit_code.h"
+#include "apps/numbers.h"
+#include "apps/output.h"
+#include "apps/schedule_request.h"
+#include "apps/schedule_run.h"
+#include "eratos/parallel/parallel.h"
+#include "eratos/report/quantity.h"
+#include "eratos/report/schedule_answer.h"
+#include "eratos/report/timeline.h"
+#include "eratos/schedule/registry.h"
+#include "eratos/solver/solver.h"
+#include "eratos/version.h"
+
+namespace eratos::apps {
+
+namespace {
+
+using schedule::Schedule;
+
+constexpr std::string_view kOptimal = "optimal";
+
+// Says on standard error what is being worked on, once the whole has taken a second.
+class Progress {
+ public:
+  void step(std::string_view name, std::size_t done, std::size_t all) const {
+    if (std::chrono::steady_clock::now() - began_ < std::chrono::seconds(1)) return;
+    std::fprintf(stderr, "%s\n", fmt::format("{} ({} of {})", name, done + 1, all).c_str());
+  }
+
+ private:
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
+Diagnostic named(std::string_view name, Diagnostic d) {
+  if (d.message.find(name) == std::string::npos) d.message = fmt::format("{}: {}", name, d.message);
+  return d;
+}
+
+report::ScheduleAnswer answer_to(const ScheduleRequest& request) {
+  report::ScheduleAnswer a;
+  a.asked = request.shape;
+  a.asked_chunks = request.chunks_given;
+  a.algorithm = request.algorithm;
+  a.scale = request.scale;
+  a.costs = request.costs;
+  a.notes = request.notes;
+  a.version = kVersion;
+  return a;
+}
+
+// What must be known to read the numbers right.
+void add_notes(const ScheduleRequest& request, report::ScheduleAnswer& a) {
+  const auto any = [&](auto is) {
+    return std::any_of(a.runs.begin(), a.runs.end(), [&](const report::ScheduleRun& run) {
+      const Schedule* s = schedule::find(run.name);
+      return s != nullptr && is(*s);
+    });
+  };
+  if (!request.scale.seconds) {
+    a.notes.emplace_back(
+        "times are in units: 1 unit is the forward of one micro-batch through one rank's layers, "
+        "unless --forward says otherwise");
+  }
+  if (any([](const Schedule& s) { return s.placement == parallel::Placement::bidirectional; })) {
+    a.notes.emplace_back(
+        "bidirectional schedules hold two copies of the model: every rank has the parameters of "
+        "two stages");
+  }
+  if (request.hideable == 0 && any([](const Schedule& s) { return s.side_by_side; })) {
+    a.notes.emplace_back(
+        "a forward and a backward side by side take the sum of both; --hideable SHARE says how "
+        "much "
+        "of each is communication that the other hides");
+  }
+  if (request.algorithm == kOptimal && !solver::solver_note().empty()) {
+    a.notes.emplace_back(solver::solver_note());
+  }
+  if (request.shape.output != schedule::OutputLayer::last_stage) {
+    a.notes.emplace_back("what the cut output layer holds between S and T is not counted");
+  }
+  if (!request.limit && any([](const Schedule& s) { return s.generate_for != nullptr; })) {
+    a.notes.emplace_back(
+        "without --memory-limit, schedules that take one use what suits time best");
+  }
+}
+
+int columns_of(const Arguments& arguments) {
+  constexpr int kColumns = 96;
+  if (arguments.has("--width")) return static_cast<int>(number_of(arguments, "--width", kColumns));
+  winsize size{};
+  if (!arguments.has("--output") && isatty(STDOUT_FILENO) != 0 &&
+      ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    return size.ws_col;
+  }
+  return kColumns;
+}
+
+bool utf8() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string_view(value == nullptr ? "" : value);
+  };
+  return report::is_utf8(variable("LC_ALL"), variable("LC_CTYPE"), variable("LANG"));
+}
+
+report::Timeline picture_of(const Ran& ran, const report::Scale& scale) {
+  report::Timeline t;
+  t.order = &ran.order;
+  t.costs = ran.costs.view;
+  t.intervals = ran.timeline;
+  t.title = fmt::format("{}, {} ranks, {} micro-batches", ran.run.name, ran.run.shape.pp,
+                        ran.run.shape.micro_batches);
+  const schedule::Timing& timing = ran.run.timing;
+  const auto critical = static_cast<std::size_t>(timing.critical_rank);
+  const double bubble = timing.makespan > 0 ? static_cast<double>(timing.ranks[critical].idle) /
+                                                  static_cast<double>(timing.makespan)
+                                            : 0;
+  t.facts.push_back(fmt::format("makespan {}{}", report::time_text(timing.makespan, scale),
+                                scale.seconds ? "" : " units"));
+  t.facts.push_back("bubble " + report::percent(bubble));
+  if (!scale.bytes) t.memory = {"stage-micro-batches", ran.run.one_held};
+  if (!scale.seconds) {
+    t.time_unit = "units";
+    t.one_time = scale.one_unit;
+  }
+  t.version = kVersion;
+  return t;
+}
+
+// The files beside the answer. Returns kAnswered, or why one could not be written.
+int write_pictures(const report::Timeline& t, const Arguments& arguments) {
+  if (arguments.has("--trace")) {
+    const int code = write_named(arguments.value("--trace"), report::timeline_trace(t), arguments);
+    if (code != kAnswered) return code;
+  }
+  if (arguments.has("--svg")) {
+    const int code = write_named(arguments.value("--svg"), report::timeline_svg(t), arguments);
+    if (code != kAnswered) return code;
+  }
+  if (arguments.has("--html")) {
+    const int code = write_named(arguments.value("--html"), report::timeline_html(t), arguments);
+    if (code != kAnswered) return code;
+  }
+  return kAnswered;
+}
+
+std::string render(const report::ScheduleAnswer& a, Format format, const Arguments& arguments) {
+  switch (format) {
+    case Format::text:
+      return report::page_text(report::schedule_page(a), style_of(arguments));
+    case Format::json:
+      return report::schedule_json(a);
+    case Format::csv:
+      return report::schedule_csv(a);
+    case Format::markdown:
+      return report::page_markdown(report::schedule_page(a));
+    case Format::html:
+      return report::page_html(report::schedule_page(a));
+  }
+  return "";
+}
+
+int one_schedule(const ScheduleRequest& request, const Ran& ran, bool svg, Format format,
+                 const Arguments& arguments) {
+  const report::Timeline picture = picture_of(ran, request.scale);
+  const int written = write_pictures(picture, arguments);
+  if (written != kAnswered) return written;
+  if (svg) return deliver(report::timeline_svg(picture), arguments, kAnswered);
+  report::ScheduleAnswer a = answer_to(request);
+  a.asked = ran.run.shape;
+  a.runs.push_back(ran.run);
+  a.order = &ran.order;
+  a.timeline = &ran.timeline;
+  constexpr std::size_t kMostListed = 400;
+  if (arguments.has("--order")) a.most_listed = kMostListed;
+  add_notes(request, a);
+  if (ran.run.over_limit) {
+    const Schedule* known = schedule::find(ran.run.name);
+    const bool looks = known != nullptr && known->generate == nullptr;
+    a.notes.push_back(fmt::format("{} {}", ran.run.name,
+                                  looks ? "found no order within --memory-limit"
+                                        : "takes no limit, and holds more than --memory-limit"));
+  }
+  if (format == Format::html) {
+    a.drawing.svg = report::timeline_svg(picture);
+  } else if (format == Format::text || format == Format::markdown) {
+    report::Terminal terminal;
+    terminal.columns = columns_of(arguments);
+    terminal.colour = format == Format::text && style_of(arguments).colour;
+    terminal.unicode = utf8();
+    report::Timeline plain = picture;
+    plain.title.clear();  // the page has said both
+    plain.facts.clear();
+    a.drawing.text = report::timeline_text(plain, terminal);
+    a.drawing.text.erase(0, a.drawing.text.find_first_not_of('\n'));
+  }
+  return deliver(render(a, format, arguments), arguments, kAnswered);
+}
+
+int all_schedules(const ScheduleRequest& request, Format format, const Arguments& arguments) {
+  report::ScheduleAnswer a = answer_to(request);
+  const Progress progress;
+  const std::size_t all = std::size(schedule::kSchedules) + 1;
+  bool own = false;
+  const auto take = [&](std::string_view name, Result<Ran> ran) {
+    if (ran) {
+      a.runs.push_back(std::move(ran->run));
+    } else {
+      a.refused.push_back({std::string(name), ran.error().front()});
+    }
+  };
+  for (std::size_t i = 0; i + 1 < all; ++i) {
+    const Schedule& s = *schedule::kSchedules[i];
+    progress.step(s.name, i, all);
+    const schedule::Shape shape = shape_for(request, s, true);
+    Result<Ran> ran = run_numbers(request, s, shape);
+    if (ran) {
+      ran->run.is_auto = &s == &automatic(request.shape);
+      own = own || (request.chunks_given && shape.chunks != request.shape.chunks);
+    }
+    take(s.name, std::move(ran));
+  }
+  if (is_small(request)) {
+    progress.step(kOptimal, all - 1, all);
+    take(kOptimal, run_small_optimal(request));
+  } else {
+    a.notes.emplace_back(
+        "optimal is left out: the shape is too large to search in a moment; --algorithm optimal "
+        "takes its time");
+  }
+  if (a.runs.empty()) {
+    Diagnostics why;
+    for (const report::ScheduleRefused& r : a.refused) why.push_back(named(r.name, r.why));
+    return report_faults(why);
+  }
+  std::stable_sort(a.runs.begin(), a.runs.end(),
+                   [](const report::ScheduleRun& x, const report::ScheduleRun& y) {
+                     return x.timing.makespan < y.timing.makespan;
+                   });
+  if (own) {
+    a.notes.push_back(fmt::format("schedules that do not take --vpp {} run with their own number",
+                                  request.shape.chunks));
+  }
+  add_notes(request, a);
+  return deliver(render(a, format, arguments), arguments, kAnswered);
+}
+
+// Usage faults of the flags that draw or list one schedule; "" when there are none.
+std::string misplaced(const Arguments& arguments, bool all, bool svg) {
+  if (all) {
+    if (svg) return "`--format svg` draws one schedule; name it with --algorithm";
+    for (const char* flag : {"--trace", "--svg", "--html", "--order", "--width"}) {
+      if (arguments.has(flag)) {
+        return fmt::format("`{}` is for one schedule; name it with --algorithm", flag);
+      }
+    }
+  }
+  const char* files[] = {"--trace", "--svg", "--html", "--output"};
+  for (std::size_t i = 0; i < std::size(files); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (arguments.has(files[i]) && arguments.value(files[i]) == arguments.value(files[j])) {
+        return fmt::format("`{}` and `{}` name the same file", files[j], files[i]);
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+int run_schedule(const Arguments& arguments) {
+  const bool svg = arguments.value("--format") == "svg";
+  const Result<Format> format = format_of(arguments, "text json csv markdown html svg");
+  if (!format) return report_usage(format.error().front().message);
+  Result<ScheduleRequest> request = schedule_request(arguments);
+  if (!request) {
+    report_faults(request.error());
+    return kUsage;
+  }
+  const bool all = request->algorithm == "all";
+  const std::string wrong = misplaced(arguments, all, svg);
+  if (!wrong.empty()) return report_usage(wrong);
+  const Schedule* s = schedule::find(request->algorithm);
+  if (s == nullptr && !all && request->algorithm != "auto" && request->algorithm != kOptimal) {
+    std::vector<std::string> known{"auto", "all"};
+    for (const Schedule* each : schedule::kSchedules) known.emplace_back(each->name);
+    const std::string near = nearest_name(request->algorithm, known);
+    return report_usage(fmt::format("unknown schedule `{}`; {}", request->algorithm,
+                                    near.empty() ? fmt::format("known: {}", fmt::join(known, ", "))
+                                                 : fmt::format("did you mean `{}`?", near)));
+  }
+  if (const Result<void> read = add_times(*request); !read) return report_faults(read.error());
+  if (all) return all_schedules(*request, *format, arguments);
+  const bool optimal = request->algorithm == kOptimal;
+  if (s == nullptr) s = &automatic(request->shape);
+  const schedule::Shape shape =
+      request->algorithm == "auto" ? request->shape : shape_for(*request, *s, false);
+  Result<Ran> ran = optimal ? run_optimal(*request) : run_in_full(*request, *s, shape);
+  if (!ran) {
+    Diagnostics why;
+    for (const Diagnostic& d : ran.error()) why.push_back(named(optimal ? kOptimal : s->name, d));
+    return report_faults(why);
+  }
+  ran->run.is_auto = request->algorithm == "auto";
+  return one_schedule(*request, *ran, svg, *format, arguments);
+}
+
+}  // namespace eratos::apps

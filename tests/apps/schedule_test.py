@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""`eratos schedule`: its JSON against docs/schema/schedule.json, its sums, its formats and its files."""
+
+import csv
+import io
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as ET
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BINARY = os.environ.get("ERATOS_BINARY") or str(ROOT / "build" / "eratos")
+
+sys.path.insert(0, str(HERE))
+from formats_test import Balanced  # noqa: E402
+from schema_test import faults_of  # noqa: E402
+
+STAGES = ["--times", str(ROOT / "examples" / "schedule" / "stages.yaml")]
+ASKED = [
+    ["--algorithm", "all", "--pp", "4", "--micro-batches", "8"],
+    ["--algorithm", "all", "--pp", "2", "--micro-batches", "3"],
+    ["--algorithm", "all", "--pp", "4", "--micro-batches", "8", *STAGES],
+    ["--algorithm", "all", "--pp", "4", "--micro-batches", "10", "--vpp", "2", *STAGES,
+     "--memory-limit", "16GiB", "--sends", "blocking"],
+    ["--pp", "4", "--vpp", "3", "--micro-batches", "8", "--order"],
+    ["--pp", "4", "--micro-batches", "6", "--output-layer", "two-barriers", "--output-work", "0.3"],
+    ["--algorithm", "zb-auto", "--pp", "4", "--micro-batches", "8", "--memory-limit", "5.5"],
+    ["--algorithm", "zbv", "--pp", "4", "--micro-batches", "8", "--forward", "10ms", "--send",
+     "100us", "--held", "2GiB", "--kept", "1GiB"],
+]
+
+
+def run(*arguments):
+    return subprocess.run([BINARY, "schedule", *arguments], capture_output=True, text=True,
+                          check=False, timeout=120)
+
+
+def answer(*arguments):
+    done = run(*arguments, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def unit(node, name):
+    """The value of `name`, whatever its unit: exactly one may be there."""
+    found = [v for k, v in node.items()
+             if k in (f"{name}_s", f"{name}_units", f"{name}_bytes", f"{name}_stage_micro_batches")]
+    assert len(found) == 1, (name, node)
+    return found[0]
+
+
+class JsonTest(unittest.TestCase):
+    def test_it_is_as_the_schema_says(self):
+        schema = json.loads((ROOT / "docs" / "schema" / "schedule.json").read_text())
+        for asked in ASKED:
+            with self.subTest(" ".join(asked)):
+                self.assertEqual(list(faults_of(answer(*asked), schema, "answer")), [])
+
+    def test_times_add_up_and_bounds_hold(self):
+        for asked in ASKED:
+            for s in answer(*asked)["schedules"]:
+                with self.subTest(" ".join(asked), schedule=s["schedule"]):
+                    makespan = unit(s, "makespan")
+                    self.assertLessEqual(unit(s, "lower_bound"), makespan * (1 + 1e-12))
+                    self.assertGreaterEqual(unit(s, "upper_bound"), makespan * (1 - 1e-12))
+                    self.assertLessEqual(unit(s, "step_to_step"), makespan * (1 + 1e-12))
+                    for r in s["ranks"]:
+                        parts = sum(unit(r, p) for p in ("busy", "transfer", "idle"))
+                        self.assertAlmostEqual(parts, makespan, 9)
+                    critical = s["ranks"][s["critical_rank"]]
+                    self.assertEqual(unit(s, "bubble"), unit(critical, "idle"))
+                    self.assertAlmostEqual(s["bubble_ratio"], unit(s, "bubble") / makespan, 12)
+                    peaks = [unit(r, "peak") for r in s["ranks"]]
+                    self.assertEqual(unit(s, "peak"), max(peaks))
+                    self.assertEqual(s["peak_rank"], peaks.index(max(peaks)))
+
+    def test_every_schedule_is_answered_or_refused_with_a_reason(self):
+        listed = subprocess.run([BINARY, "list", "schedules", "--format", "json"],
+                                capture_output=True, check=True, timeout=60)
+        known = set(json.loads(listed.stdout)["schedules"])
+        for asked in ASKED[:4]:
+            got = answer(*asked)
+            names = [s["schedule"] for s in got["schedules"]] + [r["schedule"]
+                                                                 for r in got["refused"]]
+            self.assertEqual(len(names), len(set(names)))
+            self.assertEqual(set(names) - {"optimal"}, known)
+            makespans = [unit(s, "makespan") for s in got["schedules"]]
+            self.assertEqual(makespans, sorted(makespans))
+            self.assertLessEqual(sum(s["auto"] for s in got["schedules"]), 1)
+
+    def test_numbers_of_the_comparison_are_those_of_the_schedule_alone(self):
+        shape = ["--pp", "4", "--micro-batches", "24", *STAGES]
+        for s in answer("--algorithm", "all", *shape)["schedules"]:
+            if s["schedule"] == "optimal":
+                continue
+            alone = answer("--algorithm", s["schedule"], "--vpp", str(s["vpp"]), *shape)
+            one = alone["schedules"][0]
+            for key in s:
+                if key not in ("ranks", "auto"):
+                    self.assertEqual(one[key], s[key], (s["schedule"], key))
+            self.assertEqual([unit(r, "peak") for r in one["ranks"]],
+                             [unit(r, "peak") for r in s["ranks"]], s["schedule"])
+
+    def test_a_small_shape_has_its_optimum_and_nothing_of_its_kind_is_better(self):
+        got = answer("--algorithm", "all", "--pp", "2", "--micro-batches", "3")
+        of = {s["schedule"]: s for s in got["schedules"]}
+        self.assertTrue(of["optimal"]["proven"])
+        for name in ("1f1b", "gpipe", "zb-h1", "zb-h2", "zb-auto"):
+            self.assertGreaterEqual(unit(of[name], "makespan"), unit(of["optimal"], "makespan"))
+
+    def test_the_optimum_under_a_limit_is_searched_when_asked_for(self):
+        got = answer("--algorithm", "optimal", "--pp", "2", "--micro-batches", "2",
+                     "--memory-limit", "1", "--time-limit", "20s")
+        one = got["schedules"][0]
+        # One micro-batch at a time down and up, and at the end rank 0's last W.
+        self.assertLessEqual(unit(one, "peak"), 1)
+        self.assertTrue(one["proven"])
+        self.assertEqual(unit(one, "makespan"), unit(one, "lower_bound"))
+
+    def test_published_numbers_of_the_comparison(self):
+        got = answer("--algorithm", "all", "--pp", "8", "--micro-batches", "32")
+        of = {s["schedule"]: s for s in got["schedules"]}
+        # arXiv 2401.10241 table 2, arXiv 2405.15362 section 3, with F = B = W = 1.
+        self.assertEqual(of["1f1b"]["bubble_units"], 7 * 3)
+        self.assertEqual(of["interleaved-1f1b"]["bubble_units"], 7 * 3 / 2)
+        self.assertEqual(of["zb-h1"]["bubble_units"], 7)
+        self.assertEqual(of["1f1b"]["peak_stage_micro_batches"], 8)
+        self.assertEqual(of["interleaved-1f1b"]["peak_stage_micro_batches"], 8 + 7 / 2)
+        self.assertEqual(of["gpipe"]["peak_stage_micro_batches"], 32)
+        self.assertEqual(of["zb-h2"]["peak_stage_micro_batches"], 15)
+
+
+class FormatsTest(unittest.TestCase):
+    def test_csv_has_a_line_a_schedule_or_a_rank(self):
+        shape = ["--pp", "4", "--micro-batches", "8"]
+        got = answer("--algorithm", "all", *shape)
+        rows = list(csv.DictReader(io.StringIO(run("--algorithm", "all", *shape, "--format",
+                                                   "csv").stdout)))
+        self.assertEqual([r["schedule"] for r in rows if r["status"] == "ok"],
+                         [s["schedule"] for s in got["schedules"]])
+        self.assertEqual([float(r["makespan_units"]) for r in rows if r["status"] == "ok"],
+                         [s["makespan_units"] for s in got["schedules"]])
+        self.assertEqual([r["schedule"] for r in rows if r["status"] == "refused"],
+                         [r["schedule"] for r in got["refused"]])
+        ranks = list(csv.DictReader(io.StringIO(run(*shape, "--format", "csv").stdout)))
+        self.assertEqual([float(r["peak_stage_micro_batches"]) for r in ranks], [4, 3, 2, 1])
+
+    def test_html_stands_alone(self):
+        for asked in (ASKED[0], ASKED[4]):
+            done = run(*asked, "--format", "html")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            page = Balanced()
+            page.VOID = {"meta", "br"}  # the drawing's rectangles have titles inside
+            page.feed(done.stdout)
+            self.assertEqual(page.open, [])
+            for tag, attributes in page.seen:
+                self.assertNotIn(tag, ("script", "link", "img", "iframe"))
+                self.assertFalse({"src", "onload"} & set(attributes))
+
+    def test_markdown_has_its_tables(self):
+        done = run(*ASKED[0], "--format", "markdown")
+        self.assertIn("| 1f1b (auto) | 1 | 33 |", done.stdout)
+        self.assertIn("```\nrank 0", run(*ASKED[4], "--format", "markdown").stdout)
+
+    def test_pictures_are_what_they_say(self):
+        with tempfile.TemporaryDirectory() as folder:
+            files = {name: str(pathlib.Path(folder) / f"x.{name}")
+                     for name in ("trace", "svg", "html")}
+            flags = [word for name, path in files.items() for word in (f"--{name}", path)]
+            done = run(*ASKED[7], *flags)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            trace = json.loads(pathlib.Path(files["trace"]).read_text())
+            self.assertGreater(len(trace["traceEvents"]), 4 * 8 * 3 * 2)
+            root = ET.fromstring(pathlib.Path(files["svg"]).read_text())
+            self.assertTrue(root.tag.endswith("svg"), root.tag)
+            self.assertIn("<html", pathlib.Path(files["html"]).read_text())
+            svg = run(*ASKED[7], "--format", "svg")
+            self.assertEqual(svg.stdout, pathlib.Path(files["svg"]).read_text())
+            again = run(*ASKED[7], "--svg", files["svg"])
+            self.assertEqual(again.returncode, 2)
+            self.assertEqual(again.stdout, "")
+
+    def test_equal_questions_have_equal_answers(self):
+        for asked in ASKED:
+            self.assertEqual(run(*asked).stdout, run(*asked).stdout)
+
+    def test_the_picture_is_as_wide_as_asked(self):
+        for width in (40, 96, 200):
+            text = run(*ASKED[4], "--width", str(width)).stdout
+            lines = [line for line in text.splitlines() if line.startswith("rank 0")]
+            self.assertTrue(lines)
+            self.assertLessEqual(max(map(len, lines)), width)
+            self.assertGreater(max(map(len, lines)), width * 0.8)
+
+
+class FaultsTest(unittest.TestCase):
+    def test_words_that_are_no_numbers(self):
+        for flags in (["--forward", "1 week"], ["--forward", "-1ms"], ["--forward", "nan"],
+                      ["--forward", "1e9s"], ["--send", "infms"], ["--held", "1 furlong"],
+                      ["--memory-limit", "lots"], ["--output-layer", "middle"],
+                      ["--sends", "never"], ["--hideable", "2"], ["--time-limit", "0s"],
+                      ["--barrier", "1"], ["--pp", "0"], ["--micro-batches", "-1"]):
+            shape = {"--pp": "2", "--micro-batches": "2"} | dict(zip(flags[::2], flags[1::2]))
+            done = run(*(word for pair in shape.items() for word in pair))
+            self.assertEqual(done.returncode, 2, (flags, done.stderr))
+            self.assertEqual(done.stdout, "")
+            self.assertIn(flags[0], done.stderr)
+
+    def test_huge_shapes_are_refused_at_once(self):
+        for shape in (["--pp", "2147483647", "--micro-batches", "2147483647"],
+                      ["--pp", "60000", "--micro-batches", "1000"],
+                      ["--pp", "2", "--vpp", "2147483647", "--micro-batches", "1"]):
+            for algorithm in ("all", "auto", "optimal"):
+                done = run("--algorithm", algorithm, *shape)
+                self.assertIn(done.returncode, (2, 3), done.stderr)
+
+    def test_sums_that_no_longer_fit_are_refused(self):
+        done = run("--pp", "4", "--micro-batches", "1000", "--forward", "1e6s")
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertIn("64 bits", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

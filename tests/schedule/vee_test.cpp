@@ -164,9 +164,9 @@ TEST(Vee, BubblesOfMinAndHalf) {
 }
 
 // A turn of the steady part when F, B and W differ. V-Half has no bubble there exactly when
-// W + 2 B >= 2 F and W + 2 F >= 2 B, as its authors say; else four forwards or four gradients and a W
-// are one chain of waits. V-Min, whose passes follow one another without a pause, has chains of six
-// forwards and of six gradients, so it also needs B + W >= 2 F and F + W >= 2 B. ZBV has none.
+// W + 2 B >= 2 F and W + 2 F >= 2 B, as its authors say; else four forwards or four gradients and a
+// W are one chain of waits. V-Min, whose passes follow one another without a pause, has chains of
+// six forwards and of six gradients, so it also needs B + W >= 2 F and F + W >= 2 B. ZBV has none.
 TEST(Vee, SteadyTurnWithUnequalPasses) {
   Simulated run;
   Rng rng(31);
@@ -268,6 +268,31 @@ TEST(Vee, UpperBoundIsTwiceForEqualPasses) {
       EXPECT_EQ(b.upper, 2 * makespan) << name << " " << p;
     }
   }
+}
+
+// Equal stages, any F, B and W: the bound sees the chains of a turn, not only the work of a rank.
+// It does not see the W in v-half's.
+TEST(Vee, LowerBoundSeesTheChainsOfATurn) {
+  Simulated run;
+  Rng rng(33);
+  const auto draw = [&] { return static_cast<Picoseconds>(5 + rng.below(30)); };
+  int longer_than_work = 0;
+  for (const std::string_view name : kVees) {
+    for (int i = 0; i < 200; ++i) {
+      const Picoseconds f = draw();
+      const Picoseconds b = draw();
+      const Picoseconds w = draw();
+      const int p = 3 + static_cast<int>(rng.below(10));
+      const Shape s{p, 2, 10 * p};
+      const Picoseconds makespan = run(name, s, f, b, w).makespan;
+      const Bounds found = bounds(*find(name), s, costs_of(s, f, b, w));
+      EXPECT_LE(found.lower, makespan);
+      EXPECT_GE(found.lower * 10, makespan * (name == "v-half" ? 8 : 9))
+          << name << " " << p << ": " << f << " " << b << " " << w;
+      longer_than_work += found.lower > 11 * s.micro_batches * (f + b + w) / 5;
+    }
+  }
+  EXPECT_GT(longer_than_work, 50);
 }
 
 TEST(Vee, UsedAgainAnOrderDoesNotAllocate) {

@@ -60,6 +60,12 @@ Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
   return (vee::kPasses * Picoseconds{s.micro_batches} + bubble(s)) * std::max(f, b);
 }
 
+vee::Steady steady(const Shape& s, int rank) { return vee::steady_of(kBlock, s, rank); }
+Picoseconds lower(const Shape& s, const Costs& costs) {
+  if (s.output != OutputLayer::last_stage) return 0;
+  return vee::lower(kBlock.start, steady, s, costs);
+}
+
 }  // namespace
 
 constinit const Schedule schedules::v_half{
@@ -74,6 +80,7 @@ constinit const Schedule schedules::v_half{
     .generate_cut = generate_cut,
     .period = period,
     .micro_batches_for_peak = micro_batches_for_peak,
+    .lower = lower,
     .upper_equal = upper_equal,
 };
 

@@ -36,6 +36,11 @@ Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
   return (vee::kPasses * Picoseconds{s.micro_batches} + bubble(s)) * std::max(f, b);
 }
 
+vee::Steady steady(const Shape& s, int rank) { return vee::steady_of(kBlock, s, rank); }
+Picoseconds lower(const Shape& s, const Costs& costs) {
+  return vee::lower(kBlock.start, steady, s, costs);
+}
+
 }  // namespace
 
 constinit const Schedule schedules::v_min{
@@ -48,6 +53,7 @@ constinit const Schedule schedules::v_min{
     .generate = generate,
     .period = period,
     .micro_batches_for_peak = micro_batches_for_peak,
+    .lower = lower,
     .upper_equal = upper_equal,
 };
 

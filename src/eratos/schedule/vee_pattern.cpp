@@ -271,6 +271,11 @@ int least_steady(const Block& block, int p) {
   return (steady_from(block, p) + 2 * kPasses - 1) / kPasses + 1;
 }
 
+Steady steady_of(const Block& block, const Shape& s, int rank) {
+  if (s.micro_batches < least_steady(block, s.pp)) return {};
+  return {block.start(s.pp, 0, b0), block.start(s.pp, rank, f0) + kPasses * (s.micro_batches - 1)};
+}
+
 void repeat(const Block& block, const Shape& s, Order& order) {
   begin_order(s, Placement::vee, order);
   const int m = s.micro_batches;

@@ -21,7 +21,9 @@
 #include <string_view>
 
 #include "eratos/base/diagnostic.h"
+#include "eratos/base/units.h"
 #include "eratos/schedule/order.h"
+#include "eratos/schedule/simulate.h"
 
 namespace eratos::schedule::vee {
 
@@ -51,6 +53,17 @@ int least_steady(const Block& block, int p);
 // Time is linear in the actions, and for warm-up and cool-down O(p^3) at worst. Scratch lies behind
 // the orders in order.actions while this runs: nothing else is allocated.
 void repeat(const Block& block, const Shape& s, Order& order);
+
+// The units of a rank in which every pass of the block has its own; last < first: there are none.
+struct Steady {
+  int first = 0;
+  int last = -1;
+};
+Steady steady_of(const Block& block, const Shape& s, int rank);
+
+// A lower bound of the makespan, O(p); `start` and `steady` as the order that it is of has them.
+Picoseconds lower(int (*start)(int p, int rank, int pass), Steady (*steady)(const Shape&, int rank),
+                  const Shape& s, const Costs& costs);
 
 // For few micro-batches: no unit is kept for the block; in each, every rank runs the pass that the
 // block has first of those that can run and fit, else a W that is left.

@@ -109,6 +109,17 @@ Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
   return (vee::kPasses * Picoseconds{s.micro_batches} + bubble(s)) * std::max(f, b);
 }
 
+// The turns of six passes: the first begins with F0 of micro-batch 2 p - 1 - r.
+vee::Steady steady(const Shape& s, int rank) {
+  const int before = 2 * s.pp - 1 - rank;
+  const int first = vee::zbv_start(s.pp, rank, f0) + vee::kPasses * before;
+  return {first, first + vee::kPasses * (s.micro_batches - before) - 1};
+}
+Picoseconds lower(const Shape& s, const Costs& costs) {
+  if (s.micro_batches < 2 * s.pp - 1) return 0;
+  return vee::lower(vee::zbv_start, steady, s, costs);
+}
+
 }  // namespace
 
 constinit const Schedule schedules::zbv{
@@ -121,6 +132,7 @@ constinit const Schedule schedules::zbv{
     .generate = generate,
     .period = period,
     .micro_batches_for_peak = micro_batches_for_peak,
+    .lower = lower,
     .upper_equal = upper_equal,
 };
 

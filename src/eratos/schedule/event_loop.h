@@ -39,24 +39,26 @@ inline constexpr std::int32_t kNone = std::numeric_limits<std::int32_t>::min();
 
 // One action of a turn, or two side by side. Cells are those of the tape.
 struct Workspace::Step {
-  std::int32_t input =
-      kNone;  // what it waits for; its rank's `previous` where that is nobody else's
+  std::int32_t input = kNone;  // what it waits for: `previous` where the rank made that itself
   std::int32_t previous = kNone;
   std::int32_t own = 0;
   std::int32_t rank = 0;
   Picoseconds receive = 0;
   Picoseconds duration = 0;
   Picoseconds sending = 0;  // what its rank sends when it comes
-  // Of two side by side, the other; the barrier it is a part of, and whether it is the first of
-  // them; the collective its rank stands for before it.
+};
+
+// What a step has that few have: the other of two side by side, the barrier it is a part of, the
+// collective its rank stands for before it.
+struct Workspace::Special {
+  Picoseconds second_receive = 0;
+  Picoseconds stand_for = 0;
   std::int32_t second_input = kNone;
   std::int32_t second_own = kNone;
-  Picoseconds second_receive = 0;
   std::int32_t barrier = kNone;
-  bool opens = false;
   std::int32_t stands = kNone;
-  Picoseconds stand_for = 0;
-  bool beside = false;
+  bool opens = false;   // the first part of its barrier
+  bool beside = false;  // Lane::beside, of both
   bool second_beside = false;
 };
 

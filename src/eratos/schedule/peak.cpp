@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "eratos/base/check.h"
+#include "eratos/schedule/event_loop.h"
 #include "eratos/schedule/simulate.h"
 
 namespace eratos::schedule {
@@ -11,13 +12,13 @@ namespace eratos::schedule {
 namespace {
 
 // What an action adds when it starts and gives back when it ends, in bytes.
-struct Change {
+struct Step {
   std::int64_t at_start = 0;
   std::int64_t at_end = 0;
 };
 
-Change change_of(const Action& a, const ChunkCost& c, std::int64_t output_held) {
-  switch (a.kind) {
+Step step_of(Kind kind, const ChunkCost& c, std::int64_t output_held) {
+  switch (kind) {
     case Kind::forward:
       return {c.held, 0};
     case Kind::backward:
@@ -38,6 +39,23 @@ std::int64_t output_held(std::span<const OutputCost> outputs, int rank) {
   return outputs.empty() ? 0 : outputs[static_cast<std::size_t>(rank)].held;
 }
 
+std::size_t index_of(const Action& a) { return static_cast<std::size_t>(lane_of(a)); }
+std::size_t index_of(std::size_t chunk, Kind kind) {
+  return index_of(Action{0, static_cast<std::int16_t>(chunk), kind});
+}
+
+RankPeak find_peak(std::span<const Action> actions, const Change* changes) {
+  std::int64_t held = 0;
+  RankPeak peak{-1, 0};
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const Change& change = changes[index_of(actions[i])];
+    const std::int64_t top = held + change.most;
+    held += change.after;
+    if (top > peak.held) peak = {top, static_cast<std::int64_t>(i)};
+  }
+  return peak;
+}
+
 }  // namespace
 
 void find_peaks(const Order& order, std::span<const ChunkCost> chunks,
@@ -50,52 +68,40 @@ void find_peaks(const Order& order, std::span<const ChunkCost> chunks,
   peaks.in_flight.assign(chunks.size(), 0);
   peaks.waiting.assign(chunks.size(), 0);
   peaks.outputs.assign(p, 0);
+  peaks.changes.resize(v * static_cast<std::size_t>(kLanesAChunk));
   for (int rank = 0; rank < s.pp; ++rank) {
     const std::size_t base = static_cast<std::size_t>(rank) * v;
     const std::int64_t share = output_held(outputs, rank);
+    for (std::size_t chunk = 0; chunk < v; ++chunk) {
+      for (int kind = 0; kind < kKinds; ++kind) {
+        const Step step = step_of(static_cast<Kind>(kind), chunks[base + chunk], share);
+        peaks.changes[index_of(chunk, static_cast<Kind>(kind))] = {
+            std::max(step.at_start, step.at_end), step.at_start + step.at_end};
+      }
+    }
     const std::span<const Action> actions = order.of(rank);
-    std::int64_t held = 0;
-    std::int64_t most = -1;
-    std::size_t at = 0;
-    for (std::size_t i = 0; i < actions.size(); ++i) {
-      const Action a = actions[i];
-      const Change change = change_of(a, chunks[base + static_cast<std::size_t>(a.chunk)], share);
-      const std::int64_t top = held + std::max(change.at_start, change.at_end);
-      held += change.at_start + change.at_end;
-      if (top > most) {
-        most = top;
-        at = i;
-      }
+    if (actions.empty()) continue;
+    const RankPeak peak = find_peak(actions, peaks.changes.data());
+    peaks.ranks[static_cast<std::size_t>(rank)] = peak;
+    peaks.counts.assign(peaks.changes.size(), 0);
+    const auto at = static_cast<std::size_t>(peak.peak_at);
+    for (std::size_t i = 0; i < at; ++i) ++peaks.counts[index_of(actions[i])];
+    // A backward that peaks at its start still holds what it gives back.
+    const Action& a = actions[at];
+    const Step step = step_of(a.kind, chunks[base + static_cast<std::size_t>(a.chunk)], share);
+    const bool starts = a.kind == Kind::forward || a.kind == Kind::output;
+    if (starts || step.at_end > 0) ++peaks.counts[index_of(a)];
+    const auto count = [&](std::size_t chunk, Kind kind) {
+      return peaks.counts[index_of(chunk, kind)];
+    };
+    for (std::size_t chunk = 0; chunk < v; ++chunk) {
+      const std::int32_t gradients = count(chunk, Kind::input_gradient);
+      peaks.in_flight[base + chunk] =
+          count(chunk, Kind::forward) - count(chunk, Kind::backward) - gradients;
+      peaks.waiting[base + chunk] = gradients - count(chunk, Kind::weight_gradient);
     }
-    if (most < 0) continue;
-    peaks.ranks[static_cast<std::size_t>(rank)] = {most, static_cast<std::int64_t>(at)};
-    for (std::size_t i = 0; i <= at; ++i) {
-      const Action a = actions[i];
-      const std::size_t slot = base + static_cast<std::size_t>(a.chunk);
-      // A backward that peaks at its start still holds what it gives back.
-      const bool ended = i < at || change_of(a, chunks[slot], share).at_end > 0;
-      switch (a.kind) {
-        case Kind::forward:
-          ++peaks.in_flight[slot];
-          break;
-        case Kind::backward:
-          peaks.in_flight[slot] -= ended ? 1 : 0;
-          break;
-        case Kind::input_gradient:
-          peaks.in_flight[slot] -= ended ? 1 : 0;
-          peaks.waiting[slot] += ended ? 1 : 0;
-          break;
-        case Kind::weight_gradient:
-          peaks.waiting[slot] -= ended ? 1 : 0;
-          break;
-        case Kind::output:
-          ++peaks.outputs[static_cast<std::size_t>(rank)];
-          break;
-        case Kind::output_gradient:
-          peaks.outputs[static_cast<std::size_t>(rank)] -= ended ? 1 : 0;
-          break;
-      }
-    }
+    peaks.outputs[static_cast<std::size_t>(rank)] =
+        count(0, Kind::output) - count(0, Kind::output_gradient);
   }
 }
 
@@ -119,10 +125,10 @@ std::vector<Level> memory_curve(const Order& order, int rank, const Costs& costs
   };
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const Action a = actions[i];
-    const Change change = change_of(a, costs.chunks[base + static_cast<std::size_t>(a.chunk)],
-                                    output_held(costs.outputs, rank));
-    step(timeline[first + i].start, change.at_start);
-    step(timeline[first + i].end, change.at_end);
+    const Step bytes = step_of(a.kind, costs.chunks[base + static_cast<std::size_t>(a.chunk)],
+                               output_held(costs.outputs, rank));
+    step(timeline[first + i].start, bytes.at_start);
+    step(timeline[first + i].end, bytes.at_end);
   }
   return curve;
 }

@@ -1,7 +1,7 @@
 // How many bytes does each rank hold at most, and when? A micro-batch holds `held` bytes of a chunk
-// from the start of F to the end of B or BW, `kept` from the end of B to the end of W, and its rank's
-// share of a cut output layer from S to T.
-// The order alone answers; times change nothing, since a rank runs one action at a time.
+// from the start of F to the end of B or BW, `kept` from the end of B to the end of W, and its
+// rank's share of a cut output layer from S to T. The order alone answers; times change nothing,
+// since a rank runs one action at a time.
 //
 // Worked example: 1F1B, p = 2, m = 2, 10 bytes held a micro-batch: rank 0 peaks at 20 in its
 // action 1 (F1), rank 1 at 10 in its action 0 (F0).
@@ -27,11 +27,21 @@ struct RankPeak {
   std::int64_t peak_at = 0;  // index into Order::of(rank): the first action that reaches it
 };
 
+// What an action does to the bytes of its rank.
+struct Change {
+  std::int64_t most = 0;   // at its highest moment, against before
+  std::int64_t after = 0;  // once it is over, against before
+};
+
 struct Peaks {
   std::vector<RankPeak> ranks;          // [p]
   std::vector<std::int32_t> in_flight;  // [p * v] by slot: between F and B at that moment
   std::vector<std::int32_t> waiting;    // [p * v] by slot: between B and W at that moment
   std::vector<std::int32_t> outputs;    // [p] between S and T at that moment
+
+  // Scratch, of one rank: by chunk and kind.
+  std::vector<Change> changes;
+  std::vector<std::int32_t> counts;
 };
 
 // Walks every action. chunks is [p * v] by slot, outputs [p] or empty; bytes must not be negative.

@@ -151,6 +151,32 @@ class Loop {
     Picoseconds busy = 0;
     Picoseconds transfer = 0;
     for (; i < stop; ++i) {
+      if constexpr (!cut && !traced) {
+        // The same as below, for the many that are nothing special.
+        for (; i != begin && i < stop && !actions[i].with_next; ++i) {
+          const Action a = actions[i];
+          const Lane& lane = lanes[lane_of(a)];
+          const Picoseconds made = ends[lane.input + a.micro_batch];
+          if (made < 0) break;
+          const Picoseconds both = std::max(free_at, made);
+          Picoseconds start = (blocking ? both : made) + lane.receive;
+          if constexpr (blocking) {
+            const Picoseconds sent = free_at + sending;
+            start = std::max(sent, start);
+            transfer += start - free_at - std::max<Picoseconds>(0, both - sent);
+            sending = lane.send;
+          } else {
+            start = std::max(free_at, start);
+            transfer += start - both;
+          }
+          free_at = start + lane.duration;
+          busy += lane.duration;
+          const std::int64_t key = lane.own + a.micro_batch;
+          ends[key] = free_at;
+          if (waits_for[lane.consumer] == key) wake(lane.consumer);
+        }
+        if (i == stop) break;
+      }
       const Action a = actions[i];
       const Lane& lane = lanes[lane_of(a)];
       const std::int64_t input = lane.input + a.micro_batch;

@@ -140,9 +140,10 @@ struct Timing {
 // Scratch of simulate() and simulate_fast(): one a thread, used again and again.
 class Workspace {
  public:
-  struct Lane;  // event_loop.h
-  struct Step;  // steady.cpp
-  struct Live;  // steady.cpp
+  struct Lane;     // event_loop.h
+  struct Step;     // event_loop.h
+  struct Special;  // event_loop.h
+  struct Live;     // event_loop.h
 
   // Actions [from, to) of a rank, indices into Order::actions.
   struct Stretch {
@@ -170,6 +171,7 @@ class Workspace {
 
   // Of simulate_fast() alone; steady.cpp says what they are.
   std::vector<Step> steps;
+  std::vector<Special> specials;  // [steps], or none
   std::vector<Live> live;
   std::vector<Picoseconds> tape;
   std::vector<Picoseconds> kept;       // [live]

@@ -37,6 +37,7 @@ namespace {
 
 using Lane = Workspace::Lane;
 using Live = Workspace::Live;
+using Special = Workspace::Special;
 using Step = Workspace::Step;
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -171,73 +172,106 @@ void find_opening_parts(const Order& order, const Cells& cells, Workspace& w) {
     const int which = cell - cells.barrier(0, micro_batch);
     return w.missing[at(which * m + micro_batch)];
   };
-  for (auto step = w.steps.rbegin(); step != w.steps.rend(); ++step) {
-    if (step->barrier != kNone) step->opens = ++missing(step->barrier) == order.shape.pp;
+  for (auto part = w.specials.rbegin(); part != w.specials.rend(); ++part) {
+    if (part->barrier != kNone) part->opens = ++missing(part->barrier) == order.shape.pp;
   }
-  for (const Step& step : w.steps) {
-    if (step.barrier != kNone) --missing(step.barrier);
+  for (const Special& part : w.specials) {
+    if (part.barrier != kNone) --missing(part.barrier);
   }
 }
 
 // The recorded turn as steps, in the order in which it ran.
-void make_steps(const Order& order, const Cells& cells, std::int32_t stride, Workspace& w) {
-  const Shape& s = order.shape;
-  const bool interlaced = s.output == OutputLayer::interlaced;
-  const std::size_t ranks = at(s.pp);
-  w.steps.clear();
-  w.earliest.assign(ranks, -1);
-  w.latest.assign(ranks, kNone);
-  w.sent.assign(ranks, 0);
-  for (const Workspace::Stretch& stretch : w.stretches) {
-    const std::size_t rank = at(stretch.rank);
-    const Lane* const lanes = w.lanes.data() + lanes_of(s, stretch.rank);
-    for (std::int64_t i = stretch.from; i < stretch.to; ++i) {
-      const Action a = order.actions[at(i)];
-      const Lane& lane = lanes[lane_of(a)];
-      Step& step = w.steps.emplace_back();
-      if (w.earliest[rank] < 0) w.earliest[rank] = static_cast<std::int32_t>(w.steps.size() - 1);
-      step.rank = stretch.rank;
-      step.own = cells.own(lane, a, stretch.rank);
-      step.previous = w.latest[rank];
-      step.sending = w.sent[rank];
-      step.receive = lane.receive;
-      step.beside = lane.beside;
-      step.duration = lane.duration;
-      if (lane.far) step.input = cells.read(lane.input_row, a.micro_batch);
-      if (lane.barrier >= 0) step.barrier = cells.barrier(lane.barrier, a.micro_batch);
-      if (interlaced) {
-        const bool first = i == w.cut[rank];
-        const Action& before = order.actions[at(i - 1 + (first ? w.lengths[rank] : 0))];
-        if (before.kind == Kind::output_gradient) {
-          step.stands = cells.barrier(1, before.micro_batch) - (first ? stride : 0);
-        }
-      }
-      w.latest[rank] = step.own;
-      w.sent[rank] = lane.send;
-      if (a.with_next) {
-        const Action b = order.actions[at(++i)];
-        const Lane& beside = lanes[lane_of(b)];
-        step.second_own = cells.own(beside, b, stretch.rank);
-        if (beside.far) step.second_input = cells.read(beside.input_row, b.micro_batch);
-        step.second_receive = beside.receive;
-        step.second_beside = beside.beside;
-        step.duration = together(lane.duration, lane.hideable, beside.duration, beside.hideable);
-        w.sent[rank] = std::max(lane.send, beside.send);
+class Compiler {
+ public:
+  Compiler(const Order& order, const Costs& costs, const Cells& cells, std::int32_t stride,
+           Workspace& w)
+      : order_(order), costs_(costs), cells_(cells), stride_(stride), w_(w) {}
+
+  void operator()(bool specials) {
+    const std::size_t ranks = at(order_.shape.pp);
+    w_.steps.clear();
+    w_.specials.clear();
+    w_.earliest.assign(ranks, -1);
+    w_.latest.assign(ranks, kNone);
+    w_.sent.assign(ranks, 0);
+    for (const Workspace::Stretch& stretch : w_.stretches) {
+      const Lane* const lanes = w_.lanes.data() + lanes_of(order_.shape, stretch.rank);
+      for (std::int64_t i = stretch.from; i < stretch.to; ++i) {
+        add_step(stretch.rank, order_.actions[at(i)], lanes);
+        if (specials) i += add_special(stretch.rank, i, lanes);
       }
     }
+    // A rank's first step follows its last of the turn before.
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const std::size_t first = at(w_.earliest[rank]);
+      Step& step = w_.steps[first];
+      if (step.input == step.previous) step.input = w_.latest[rank] - stride_;
+      step.previous = w_.latest[rank] - stride_;
+      step.sending = w_.sent[rank];
+      if (!specials) continue;
+      Special& special = w_.specials[first];
+      if (special.second_own != kNone && special.second_input == kNone) {
+        special.second_input = step.previous;
+      }
+    }
+    if (cuts_output(order_.shape)) find_opening_parts(order_, cells_, w_);
   }
-  // A rank's first step follows its last of the turn before.
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    Step& step = w.steps[at(w.earliest[rank])];
-    step.previous = w.latest[rank] - stride;
-    step.sending = w.sent[rank];
+
+ private:
+  void add_step(int rank, const Action& a, const Lane* lanes) {
+    const Lane& lane = lanes[lane_of(a)];
+    std::int32_t& latest = w_.latest[at(rank)];
+    Picoseconds& sent = w_.sent[at(rank)];
+    if (w_.earliest[at(rank)] < 0) {
+      w_.earliest[at(rank)] = static_cast<std::int32_t>(w_.steps.size());
+    }
+    const std::int32_t own = cells_.own(lane, a, rank);
+    w_.steps.push_back({.input = lane.far ? cells_.read(lane.input_row, a.micro_batch) : latest,
+                        .previous = latest,
+                        .own = own,
+                        .rank = rank,
+                        .receive = lane.receive,
+                        .duration = lane.duration,
+                        .sending = sent});
+    latest = own;
+    sent = lane.send;
   }
-  for (Step& step : w.steps) {
-    if (step.input == kNone) step.input = step.previous;
-    if (step.second_own != kNone && step.second_input == kNone) step.second_input = step.previous;
+
+  // How many actions more than one the step is.
+  int add_special(int rank, std::int64_t i, const Lane* lanes) {
+    const Action& a = order_.actions[at(i)];
+    const Lane& lane = lanes[lane_of(a)];
+    Step& step = w_.steps.back();
+    Special& special = w_.specials.emplace_back();
+    special.beside = lane.beside;
+    if (lane.barrier >= 0) special.barrier = cells_.barrier(lane.barrier, a.micro_batch);
+    if (order_.shape.output == OutputLayer::interlaced) {
+      const bool first = i == w_.cut[at(rank)];
+      const Action& before = order_.actions[at(i - 1 + (first ? w_.lengths[at(rank)] : 0))];
+      if (before.kind == Kind::output_gradient) {
+        special.stands = cells_.barrier(1, before.micro_batch) - (first ? stride_ : 0);
+        special.stand_for = costs_.output_links.second_barrier;
+      }
+    }
+    if (!a.with_next) return 0;
+    const Action& b = order_.actions[at(i + 1)];
+    const Lane& second = lanes[lane_of(b)];
+    special.second_own = cells_.own(second, b, rank);
+    special.second_input =
+        second.far ? cells_.read(second.input_row, b.micro_batch) : step.previous;
+    special.second_receive = second.receive;
+    special.second_beside = second.beside;
+    step.duration = together(lane.duration, lane.hideable, second.duration, second.hideable);
+    w_.sent[at(rank)] = std::max(lane.send, second.send);
+    return 1;
   }
-  if (cuts_output(s)) find_opening_parts(order, cells, w);
-}
+
+  const Order& order_;
+  const Costs& costs_;
+  const Cells& cells_;
+  std::int32_t stride_;
+  Workspace& w_;
+};
 
 // What C' leaves for later: ends that somebody waits for, barriers half passed, when each rank is
 // free.
@@ -276,29 +310,31 @@ Picoseconds& value_of(const Live& live, const Rows& rows, Workspace& w) {
   return end >= 0 ? end : w.barrier_ends[at(live.key - rows.key(rows.barrier(0), 0))];
 }
 
+// `tape` is where the turn's cell 0 is. `specials`: none if `plain`.
 template <bool blocking, bool plain>
-void run_steps(std::span<const Step> steps, Picoseconds* tape, Picoseconds* transfer) {
+void run_steps(std::span<const Step> steps, const Special* special, Picoseconds* tape,
+               Picoseconds* transfer) {
   for (const Step& step : steps) {
     Picoseconds free_at = tape[step.previous];
     Picoseconds stood = 0;
     if constexpr (!plain) {
-      if (step.stands != kNone) {
-        const Picoseconds open = tape[step.stands];
-        const Picoseconds over = open + step.stand_for;
+      if (special->stands != kNone) {
+        const Picoseconds open = tape[special->stands];
+        const Picoseconds over = open + special->stand_for;
         stood = std::max<Picoseconds>(0, over - std::max(free_at, open));
         free_at = std::max(free_at, over);
       }
     }
     const Picoseconds made = tape[step.input];
     Picoseconds both = std::max(free_at, made);
-    const bool stands = blocking && (plain || !step.beside);
+    const bool stands = blocking && (plain || !special->beside);
     Picoseconds start = (stands ? both : made) + step.receive;
     if constexpr (!plain) {
-      if (step.second_own != kNone) {
-        const Picoseconds also = tape[step.second_input];
+      if (special->second_own != kNone) {
+        const Picoseconds also = tape[special->second_input];
         const Picoseconds both_second = std::max(free_at, also);
-        const bool second_stands = blocking && !step.second_beside;
-        start = std::max(start, (second_stands ? both_second : also) + step.second_receive);
+        const bool second_stands = blocking && !special->second_beside;
+        start = std::max(start, (second_stands ? both_second : also) + special->second_receive);
         both = std::max(both, both_second);
       }
     }
@@ -313,10 +349,11 @@ void run_steps(std::span<const Step> steps, Picoseconds* tape, Picoseconds* tran
     const Picoseconds end = start + step.duration;
     tape[step.own] = end;
     if constexpr (!plain) {
-      if (step.second_own != kNone) tape[step.second_own] = end;
-      if (step.barrier != kNone) {
-        tape[step.barrier] = step.opens ? end : std::max(tape[step.barrier], end);
+      if (special->second_own != kNone) tape[special->second_own] = end;
+      if (special->barrier != kNone) {
+        tape[special->barrier] = special->opens ? end : std::max(tape[special->barrier], end);
       }
+      ++special;
     }
   }
 }
@@ -325,38 +362,27 @@ void run_steps(std::span<const Step> steps, Picoseconds* tape, Picoseconds* tran
 class Turns {
  public:
   Turns(const Order& order, const Costs& costs, std::int32_t stride, Workspace& w)
-      : rows_(rows_of(order)), stride_(stride), w_(w) {
-    blocking_ = costs.sends == Sends::blocking;
+      : rows_(rows_of(order)), blocking_(costs.sends == Sends::blocking), stride_(stride), w_(w) {
     std::int32_t low = std::numeric_limits<std::int32_t>::max();
     std::int32_t high = 0;
-    const auto see = [&](std::int32_t cell) {
-      if (cell != kNone) low = std::min(low, cell);
-      high = std::max(high, cell);
-    };
     for (const Step& step : w.steps) {
-      for (const std::int32_t cell : {step.input, step.previous, step.own, step.second_input,
-                                      step.second_own, step.barrier, step.stands}) {
-        see(cell);
+      low = std::min({low, step.input, step.previous, step.own});
+      high = std::max(high, step.own);
+    }
+    for (const Special& special : w.specials) {
+      for (const std::int32_t cell :
+           {special.second_input, special.second_own, special.barrier, special.stands}) {
+        if (cell == kNone) continue;
+        low = std::min(low, cell);
+        high = std::max(high, cell);
       }
-      plain_ &= step.second_own == kNone && step.barrier == kNone && step.stands == kNone;
     }
     // A turn's live values are compared with those of the turn before.
-    for (const Live& live : w.live) see(live.cell - stride);
-    span_ = high - low + 1;
-    const auto shift = [low](std::int32_t& cell) {
-      if (cell != kNone) cell -= low;
-    };
-    for (Step& step : w.steps) {
-      for (std::int32_t* cell : {&step.input, &step.previous, &step.own, &step.second_input,
-                                 &step.second_own, &step.barrier, &step.stands}) {
-        shift(*cell);
-      }
-      if (step.stands != kNone) step.stand_for = costs.output_links.second_barrier;
-    }
-    for (Live& live : w.live) shift(live.cell);
-    for (std::int32_t& cell : w.latest) shift(cell);
+    for (const Live& live : w.live) low = std::min(low, live.cell - stride);
+    low_ = low;
+    span_ = std::int64_t{high} - low + 1;
     constexpr std::int32_t kNear = 4096;  // cells, so that the tape of a small turn stays in cache
-    w.tape.resize(at(std::int64_t{span_} + std::int64_t{stride} * std::max(2, kNear / stride)));
+    w.tape.resize(at(span_ + std::int64_t{stride} * std::max(2, kNear / stride)));
     load();
   }
 
@@ -386,7 +412,7 @@ class Turns {
       for (std::int64_t i = 0; i < cycle; ++i) next();
       done += cycle;
       const std::int64_t cycles = (turns - done) / cycle;
-      for (const Live& live : w_.live) here()[live.cell] += cycles * c;
+      for (const Live& live : w_.live) here(live.cell) += cycles * c;
       for (std::size_t rank = 0; rank < w_.transfer.size(); ++rank) {
         w_.transfer[rank] += cycles * (w_.transfer[rank] - w_.sent[rank]);
       }
@@ -397,7 +423,7 @@ class Turns {
   }
 
  private:
-  Picoseconds* here() { return w_.tape.data() + place_; }
+  Picoseconds& here(std::int32_t cell) { return w_.tape[at(place_ + cell - low_)]; }
 
   void next() {
     if (place_ + stride_ + span_ > static_cast<std::int64_t>(w_.tape.size())) {
@@ -405,43 +431,42 @@ class Turns {
       place_ = 0;
     }
     place_ += stride_;
+    Picoseconds* const tape = w_.tape.data() + (place_ - low_);
     Picoseconds* const transfer = w_.transfer.data();
     if (blocking_) {
-      plain_ ? run_steps<true, true>(w_.steps, here(), transfer)
-             : run_steps<true, false>(w_.steps, here(), transfer);
+      w_.specials.empty() ? run_steps<true, true>(w_.steps, nullptr, tape, transfer)
+                          : run_steps<true, false>(w_.steps, w_.specials.data(), tape, transfer);
     } else {
-      plain_ ? run_steps<false, true>(w_.steps, here(), transfer)
-             : run_steps<false, false>(w_.steps, here(), transfer);
+      w_.specials.empty() ? run_steps<false, true>(w_.steps, nullptr, tape, transfer)
+                          : run_steps<false, false>(w_.steps, w_.specials.data(), tape, transfer);
     }
   }
 
   bool moved_on_since_last(Picoseconds& c) {
-    const Picoseconds* const now = here();
-    c = now[w_.live[0].cell] - now[w_.live[0].cell - stride_];
+    c = here(w_.live[0].cell) - here(w_.live[0].cell - stride_);
     for (const Live& live : w_.live) {
-      if (now[live.cell] - now[live.cell - stride_] != c) return false;
+      if (here(live.cell) - here(live.cell - stride_) != c) return false;
     }
     return true;
   }
   bool moved_on_since_kept(Picoseconds& c) {
-    const Picoseconds* const now = here();
-    c = now[w_.live[0].cell] - w_.kept[0];
+    c = here(w_.live[0].cell) - w_.kept[0];
     for (std::size_t i = 0; i < w_.live.size(); ++i) {
-      if (now[w_.live[i].cell] - w_.kept[i] != c) return false;
+      if (here(w_.live[i].cell) - w_.kept[i] != c) return false;
     }
     return true;
   }
   void keep(std::int64_t done) {
     kept_at_ = done;
-    for (std::size_t i = 0; i < w_.live.size(); ++i) w_.kept[i] = here()[w_.live[i].cell];
+    for (std::size_t i = 0; i < w_.live.size(); ++i) w_.kept[i] = here(w_.live[i].cell);
   }
 
   // A cell that several wait for, or whose end is also when its rank is free, is one live value.
   void load() {
-    for (const Live& live : w_.live) w_.tape[at(live.cell)] = -1;
+    for (const Live& live : w_.live) here(live.cell) = -1;
     std::size_t count = 0;
     for (const Live& live : w_.live) {
-      Picoseconds& cell = w_.tape[at(live.cell)];
+      Picoseconds& cell = here(live.cell);
       if (cell >= 0) continue;
       cell = value_of(live, rows_, w_);
       w_.live[count++] = live;
@@ -450,19 +475,19 @@ class Turns {
     w_.kept.resize(count);
   }
   void store() {
-    for (const Live& live : w_.live) value_of(live, rows_, w_) = here()[live.cell];
+    for (const Live& live : w_.live) value_of(live, rows_, w_) = here(live.cell);
     for (std::size_t rank = 0; rank < w_.free_at.size(); ++rank) {
-      w_.free_at[rank] = here()[w_.latest[rank]];
+      w_.free_at[rank] = here(w_.latest[rank]);
     }
   }
 
   Rows rows_;
+  bool blocking_;
   std::int32_t stride_;
   Workspace& w_;
-  bool blocking_ = false;
-  bool plain_ = true;
-  std::int32_t span_ = 0;
-  std::int64_t place_ = 0;
+  std::int32_t low_ = 0;
+  std::int64_t span_ = 0;   // cells of a turn
+  std::int64_t place_ = 0;  // of the turn's lowest cell on the tape
   std::int64_t kept_at_ = 0;
 };
 
@@ -487,7 +512,7 @@ bool simulate_with_turns(const Schedule& schedule, const Order& order, int shift
   if (!run_one_turn(order, costs, w, timing)) return false;
   const Cells cells(order, schedule.splits_backward);
   const std::int32_t stride = shift * cells.width();
-  make_steps(order, cells, stride, w);
+  Compiler(order, costs, cells, stride, w)(schedule.side_by_side || cuts_output(order.shape));
   find_live(order, cells, w);
   Turns(order, costs, stride, w)(turns);
   for (std::size_t rank = 0; rank < ranks; ++rank) {

@@ -54,7 +54,7 @@ TEST_F(WithCbc, AgreesWithEveryOrder) {
       ASSERT_TRUE(s);
       EXPECT_TRUE(s->proven) << seed << " " << kind << " " << s->lower;
       EXPECT_EQ(s->makespan, schedule::testing::brute_force(p.problem()));
-      open += s->solver.empty() ? 0 : 1;
+      open += s->solver == "bounds" ? 0 : 1;
     }
   }
   EXPECT_GT(open, 10) << "bounds alone prove these";

@@ -327,7 +327,11 @@ Result<Solution> find_optimal(const OptimalProblem& problem, Solver* solver, con
   keeper.raise_lower(
       std::max(bounds(any_schedule(problem), s, problem.costs).lower, graph_lower(graph)));
 
-  if (!keeper.is_proven()) search(problem, graph, effort, keeper, best);
+  if (keeper.is_proven()) {
+    add_name(best.solver, "bounds");
+  } else {
+    search(problem, graph, effort, keeper, best);
+  }
   if (!keeper.is_proven() && solver != nullptr) {
     keeper.settle();
     add_name(best.solver, solver->name());

@@ -45,7 +45,8 @@ struct Solution {
   bool proven = false;
   std::string start;  // the registered schedule that the search began with, or "one by one"
   Picoseconds start_makespan = 0;
-  // Who searched, in order: "moves", "branch and bound", then the solver's name.
+  // Who searched, in order: "moves", "branch and bound", then the solver's name; "bounds" when the
+  // start needed no search.
   std::string solver;
   std::int64_t nodes = 0;  // orders and partial orders that were looked at
   Seconds seconds;         // of search; filled by whoever has a clock

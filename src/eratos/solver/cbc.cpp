@@ -117,12 +117,18 @@ class Cbc final : public schedule::Solver {
     const double* const told = outcome->data();
     proposal.nodes = static_cast<std::int64_t>(told[kNodes]);
     const double most = model.upper[at(model.makespan)];
-    double bound = std::min(most, told[kBestPossible]);
+    // CBC that was cut short has no bound as high as its best point, else it would have ended.
+    double bound =
+        told[kBestPossible] < most * (1 - schedule::kOptimalTolerance) ? told[kBestPossible] : 0;
     if (outcome->size() == kHeader + model.lower.size()) {
       const double* const point = told + kHeader;
       take_order(model, point, problem, proposal);
       const double found = std::min(most, point[model.makespan]);
-      bound = told[kFinished] != 0 ? found - step_of(model) : std::min(bound, found);
+      if (told[kFinished] != 0) {
+        bound = found - step_of(model);
+      } else if (bound >= found * (1 - schedule::kOptimalTolerance)) {
+        bound = 0;
+      }
     }
     proposal.lower = to_bound(model, bound);
     return proposal;
@@ -134,7 +140,7 @@ class Cbc final : public schedule::Solver {
 
   // Better by less than this is not looked for: a unit when every makespan is whole units.
   static double step_of(const Model& model) {
-    return model.whole ? 0.99 : model.upper[at(model.makespan)] * schedule::kOptimalTolerance / 2;
+    return model.whole ? 0.9 : model.upper[at(model.makespan)] * schedule::kOptimalTolerance / 2;
   }
 
   static std::vector<double> run(const Model& model, double seconds) {

@@ -280,6 +280,22 @@ TEST(CutOutput, ClosedFormsAndBoundsHoldForAnyTimes) {
   }
 }
 
+// Equal stages and small shares: within a tenth of the makespan, where all work added up is p times
+// it.
+TEST(CutOutput, UpperBoundIsTightForEqualStages) {
+  for (const OutputLayer output : kCut) {
+    for (const int p : {4, 8, 16}) {
+      const Shape s = cut(p, 16 * p, output);
+      OwnedCosts c = with_output(s, 1000, 2000, 40, 60);
+      const Picoseconds makespan = run(s, c).timing.makespan;
+      const Picoseconds upper = bounds(flat(), s, c).upper;
+      EXPECT_GE(upper, makespan);
+      EXPECT_LE(static_cast<double>(upper), 1.1 * static_cast<double>(makespan))
+          << testing::text(s);
+    }
+  }
+}
+
 // Schedule::period: the order of m + 1 is that of m with one turn more, which is whatever follows
 // micro-batch i's forward up to the next one's, numbers counted on.
 TEST(CutOutput, OneMoreMicroBatchIsOneMoreTurn) {

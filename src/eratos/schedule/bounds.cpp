@@ -190,18 +190,29 @@ Picoseconds upper_for(const Schedule& schedule, const Shape& s, const Costs& cos
     }
   }
   const bool cut = s.output != OutputLayer::last_stage;
+  Picoseconds output = 0;
   if (cut) {
+    OutputCost longest;
     for (int rank = 0; rank < s.pp; ++rank) {
       const OutputCost& o = costs.outputs[static_cast<std::size_t>(rank)];
       all += o.output + o.output_gradient;
+      longest.output = std::max(longest.output, o.output);
+      longest.output_gradient = std::max(longest.output_gradient, o.output_gradient);
     }
     const OutputLinks& l = costs.output_links;
     all += transfers * (l.broadcast + l.barrier + l.second_barrier);
+    output = longest.output + longest.output_gradient + l.broadcast + l.barrier + l.second_barrier;
   }
   all *= micro_batches_of(s, schedule.placement);
-  if (schedule.upper_equal == nullptr || cut) return all;
-  // Blocking gaps are as long as the longer of a send and a receive, of either direction, and a split
-  // backward has two of them, one after B and one after W.
+  if (cut) {
+    if (schedule.upper_cut == nullptr) return all;
+    // With a share on either side, a pass has a gap for what it receives and one for what it sends.
+    if (costs.sends == Sends::blocking) down = up = 2 * std::max(down, up);
+    return std::min(all, schedule.upper_cut(s, costs, forward + down, backward + up, output));
+  }
+  if (schedule.upper_equal == nullptr) return all;
+  // Blocking gaps are as long as the longer of a send and a receive, of either direction, and a
+  // split backward has two of them, one after B and one after W.
   if (costs.sends == Sends::blocking) {
     down = std::max(down, up);
     up = schedule.splits_backward ? 2 * down : down;

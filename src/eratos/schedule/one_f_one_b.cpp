@@ -107,6 +107,11 @@ Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
   return (s.micro_batches + s.pp - 1) * (f + b);
 }
 
+Picoseconds upper_cut(const Shape& s, const Costs& costs, Picoseconds f, Picoseconds b,
+                      Picoseconds output) {
+  return cut_one_f_one_b_upper(s, pace_of(costs), f, b, output);
+}
+
 }  // namespace
 
 constinit const Schedule schedules::one_f_one_b{
@@ -122,6 +127,7 @@ constinit const Schedule schedules::one_f_one_b{
     .micro_batches_for_peak = micro_batches_for_peak,
     .lower = lower,
     .upper_equal = upper_equal,
+    .upper_cut = upper_cut,
 };
 
 }  // namespace eratos::schedule

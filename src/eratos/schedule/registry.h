@@ -75,26 +75,31 @@ struct Schedule {
   // nothing. Null: bounds.h adds up all the work.
   Picoseconds (*upper_equal)(const Shape&, Picoseconds forward, Picoseconds backward) = nullptr;
 
+  // upper_equal for a cut output layer: the order that make_order() draws with these costs, where every
+  // rank's shares and all collectives take `output` a micro-batch. Null: all the work, added up.
+  Picoseconds (*upper_cut)(const Shape&, const Costs&, Picoseconds forward, Picoseconds backward,
+                           Picoseconds output) = nullptr;
+
   // A schedule whose makespan this one never exceeds with these costs, or null: its upper bound holds
   // here too.
   const Schedule* (*never_slower_than)(const Shape&, const Costs&) = nullptr;
 };
 
 // One line a schedule, in the order `eratos list schedules` prints them.
-#define ERATOS_SCHEDULES(X) \
-  X(none)                   \
-  X(gpipe)                  \
-  X(one_f_one_b)            \
+#define ERATOS_SCHEDULES(X)  \
+  X(none)                    \
+  X(gpipe)                   \
+  X(one_f_one_b)             \
   X(interleaved_one_f_one_b) \
-  X(looped_bfs)             \
-  X(zb_h1)                  \
-  X(zb_h2)                  \
-  X(zb_auto) \
-  X(v_min) \
-  X(v_half) \
-  X(zbv) \
-  X(zbv_greedy) \
-  X(dualpipe) \
+  X(looped_bfs)              \
+  X(zb_h1)                   \
+  X(zb_h2)                   \
+  X(zb_auto)                 \
+  X(v_min)                   \
+  X(v_half)                  \
+  X(zbv)                     \
+  X(zbv_greedy)              \
+  X(dualpipe)                \
   X(dualpipev)
 
 namespace schedules {
@@ -116,8 +121,8 @@ const Schedule* find(std::string_view name);
 std::optional<Diagnostic> refusal(const Schedule& schedule, const Shape& shape);
 std::optional<Diagnostic> refusal(const Schedule& schedule, const Shape& shape, const Costs& costs);
 
-// Errors: unknown name (with the nearest one), refused shape. Without costs a schedule that looks at
-// them sees F = B = W = 1, BW = 2, one byte held, free sends.
+// Errors: unknown name (with the nearest one), refused shape. Without costs a schedule that looks
+// at them sees F = B = W = 1, BW = 2, one byte held, free sends.
 Result<void> make_order(const Schedule& schedule, const Shape& shape, const Costs& costs,
                         Order& order);
 Result<void> make_order(const Schedule& schedule, const Shape& shape, Order& order);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "eratos/base/check.h"
@@ -104,6 +105,36 @@ void cut_one_f_one_b(const Shape& s, const Pace& pace, Order& order) {
     }
     end_rank(order);
   }
+}
+
+// With barriers. Stretched by x, rank r's turn k begins at x (r hop + k I), with F there; at x F
+// begins a place of length O for T and S, after it BW, and another such place ends with the turn.
+// So of pass times f, b and o no two meet, and F and BW come down and up in time, if
+//   x F >= f   and   x (B + O) >= b + 2 o.
+// S is in the first place whose drawing is not before E + (F + O) / 2, which is one at most B + O
+// later. So, with O <= F, it begins after x E, T a turn later begins after it, and B of the last
+// stage, one or two turns after E, after that, if
+//   x (F + O) >= 2 o   and   x F >= o.
+Picoseconds cut_one_f_one_b_upper(const Shape& s, const Pace& pace, Picoseconds f, Picoseconds b,
+                                  Picoseconds o) {
+  const Picoseconds m = s.micro_batches;
+  if (s.output == OutputLayer::interlaced) {
+    return (m + s.pp + (s.pp - 1) / 2) * (f + std::max(f, b) + o);
+  }
+  if (pace.output > pace.forward) return std::numeric_limits<Picoseconds>::max();
+  // From rank 0's first F to its last BW, and to any rank's last T; twice the pace, as drawn.
+  const Picoseconds turn = 2 * (pace.forward + pace.backward + pace.output);
+  const Picoseconds hop = 2 * pace.forward + pace.output;
+  const Picoseconds end = (s.pp - 1) * hop + 2 * pace.forward;
+  const Picoseconds after = turns_added(s.output) * turn + (s.pp - 1) * (turn - hop);
+  const Picoseconds twice = (m - 1) * turn + end + std::max(after, 2 * turn);
+  // Times num / den, rounded up by less than a pass.
+  const auto stretched = [&](Picoseconds num, Picoseconds den) {
+    return (twice + 2 * den - 1) / (2 * den) * num;
+  };
+  return std::max({stretched(f, pace.forward), stretched(b + 2 * o, pace.backward + pace.output),
+                   stretched(2 * o, pace.forward + pace.output), stretched(o, pace.forward)}) +
+         b + 2 * o;
 }
 
 int cut_one_f_one_b_in_flight(const Shape& s, int rank) {

@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <span>
 
+#include "eratos/base/units.h"
 #include "eratos/schedule/order.h"
 
 namespace eratos::schedule {
@@ -73,6 +74,15 @@ struct Costs;  // simulate.h
 // an order drawn for twice takes 4 % longer than one drawn for the thrice of full recompute.
 // Source: section 6.1 of the paper profiles the ratio for the same reason.
 Pace pace_of(const Costs& costs);
+
+// Its makespan at most, drawn at `pace`, if every F, BW, and S and T with their collectives took so
+// long and nothing else took time.
+//   interlaced    a turn of F + max(F, BW) + S + T, and p + floor((p - 1) / 2) of them beside m
+//   with barriers the drawing, stretched until every pass has its time there, before BW and at the
+//   end
+//                 of the turn a place for S and T each. No bound if S + T is drawn longer than F.
+Picoseconds cut_one_f_one_b_upper(const Shape& shape, const Pace& pace, Picoseconds forward,
+                                  Picoseconds backward, Picoseconds output);
 
 // Any schedule without pairs whose turn is one micro-batch and whose order is `generate`'s, with
 // one or two barriers. Its backwards are those of turns_added() micro-batches later, renamed; S and

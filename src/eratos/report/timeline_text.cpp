@@ -69,7 +69,8 @@ class Lines {
   }
 
   std::string draw() {
-    std::string out = style_.bold(wrapped(t_.title, width_of_lines(), "")) + '\n';
+    std::string out;
+    if (!t_.title.empty()) out += style_.bold(wrapped(t_.title, width_of_lines(), "")) + '\n';
     std::string facts;
     for (const std::string& f : t_.facts) facts += (facts.empty() ? "" : ", ") + f;
     if (!facts.empty()) out += style_.dim(wrapped(facts, width_of_lines(), "")) + '\n';

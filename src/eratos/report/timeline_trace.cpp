@@ -337,7 +337,7 @@ class Trace {
 
   int column_count() const {
     constexpr std::int64_t kFewest = 100;
-    constexpr std::int64_t kMost = 5'000;
+    constexpr std::int64_t kMost = 2'000;
     return static_cast<int>(std::clamp(most_ / e_.ranks(), kFewest, kMost));
   }
 

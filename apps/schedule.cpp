@@ -307,6 +307,10 @@ int run_schedule(const Arguments& arguments) {
   if (const Result<void> read = add_times(*request); !read) return report_faults(read.error());
   if (all) return all_schedules(*request, *format, arguments);
   const bool optimal = request->algorithm == kOptimal;
+  if (optimal && isatty(STDERR_FILENO) != 0) {
+    std::fprintf(stderr, "searching for %s at most (--time-limit)\n",
+                 report::duration(request->time_limit).c_str());
+  }
   if (s == nullptr) s = &automatic(request->shape);
   const schedule::Shape shape =
       request->algorithm == "auto" ? request->shape : shape_for(*request, *s, false);

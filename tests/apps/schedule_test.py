@@ -198,6 +198,29 @@ class FormatsTest(unittest.TestCase):
             self.assertGreater(max(map(len, lines)), width * 0.8)
 
 
+class TimesTest(unittest.TestCase):
+    def test_the_example_of_the_page_is_read_as_the_page_says(self):
+        page = (ROOT / "docs" / "USING.md").read_text()
+        example = page.split("### Times of your own")[1].split("```yaml\n")[1].split("```")[0]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "stages.yaml"
+            path.write_text(example)
+            got = answer("--times", str(path), "--micro-batches", "1")
+        self.assertEqual(got["pp"], 2)
+        one = got["schedules"][0]
+        # 12.4 + 0.3 + 16.8 + 30.6 + 0.3 + (12.6 + 11.4) ms
+        self.assertAlmostEqual(one["makespan_s"], 84.4e-3, 12)
+        self.assertEqual([r["peak_bytes"] for r in one["ranks"]],
+                         [round(1.6 * 2**30), round(2.4 * 2**30)])
+
+    def test_finer_stages_are_joined(self):
+        whole = answer("--pp", "4", "--micro-batches", "8", "--algorithm", "1f1b", *STAGES)
+        self.assertEqual(whole["schedules"][0]["vpp"], 1)
+        # Rank 0 has the first two of eight: 8 micro-batches of F, B and W of both.
+        busy = 8 * (13.2 + 12.9 + 11.8 + 12.4 + 12.6 + 11.4) * 1e-3
+        self.assertAlmostEqual(whole["schedules"][0]["ranks"][0]["busy_s"], busy, 12)
+
+
 class FaultsTest(unittest.TestCase):
     def test_words_that_are_no_numbers(self):
         for flags in (["--forward", "1 week"], ["--forward", "-1ms"], ["--forward", "nan"],

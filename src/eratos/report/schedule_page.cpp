@@ -198,8 +198,9 @@ Section by_rank(const ScheduleAnswer& a) {
   const ScheduleRun& run = a.runs.front();
   Section out;
   out.heading = "by rank";
-  out.note =
-      fmt::format("busy + transfer + idle = makespan{}", a.scale.seconds ? "" : "; times in units");
+  out.note = "busy + transfer + idle = makespan";
+  if (!a.scale.seconds) out.note += "; times in units";
+  if (!a.scale.bytes) out.note += "; s-mb: stage-micro-batches";
   Table table({{"rank", Align::right},
                {"busy", Align::right},
                {"transfer", Align::right},

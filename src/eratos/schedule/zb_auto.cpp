@@ -16,13 +16,10 @@
 // ZB-1p is p times). Source: the same file, mem_limit from --zero-bubble-max-pending-backward.
 #include <algorithm>
 #include <cstddef>
-#include <limits>
-#include <span>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "eratos/base/check.h"
+#include "eratos/schedule/best_order.h"
 #include "eratos/schedule/zb_greedy.h"
 #include "eratos/schedule/zero_bubble.h"
 
@@ -31,64 +28,13 @@ namespace {
 
 std::int64_t needs(const ChunkCost& c) { return std::max(c.held, c.kept); }
 
-// What each rank may hold.
-class Limits {
- public:
-  Limits(const Shape& s, const Costs& costs) : limits_(costs.limits) {
-    if (!limits_.empty()) return;
-    for (const ChunkCost& c : costs.chunks) without_ = std::max(without_, 2 * s.pp * needs(c));
-  }
-  std::int64_t operator[](int rank) const {
-    return limits_.empty() ? without_ : limits_[static_cast<std::size_t>(rank)];
-  }
-
- private:
-  std::span<const std::int64_t> limits_;
-  std::int64_t without_ = 0;
-};
-
-// Keeps the better of two orders.
-class Best {
- public:
-  Best(const Costs& costs, std::span<const std::int64_t> limits, Order& best)
-      : costs_(costs), limits_(limits), best_(best) {}
-
-  Order& candidate() { return candidate_; }
-  // A makespan that the best may not exceed from now on.
-  void ask_no_longer_than_best() { most_ = makespan_; }
-
-  // Looks at candidate(); says whether it fits the limits.
-  bool offer() {
-    const Result<void> done = simulate(candidate_, costs_, workspace_, timing_);
-    ERATOS_CHECK(done.has_value());
-    for (std::size_t r = 0; r < limits_.size(); ++r) {
-      if (timing_.peaks.ranks[r].held > limits_[r]) return false;
-    }
-    if (timing_.makespan > most_) return true;
-    if (std::pair(timing_.pitch, timing_.makespan) < std::pair(pitch_, makespan_)) {
-      pitch_ = timing_.pitch;
-      makespan_ = timing_.makespan;
-      std::swap(candidate_, best_);
-    }
-    return true;
-  }
-
- private:
-  const Costs& costs_;
-  std::span<const std::int64_t> limits_;
-  Order& best_;
-  Order candidate_;
-  Workspace workspace_;
-  Timing timing_;
-  Picoseconds pitch_ = std::numeric_limits<Picoseconds>::max();
-  Picoseconds makespan_ = std::numeric_limits<Picoseconds>::max();
-  Picoseconds most_ = std::numeric_limits<Picoseconds>::max();
-};
+// 2 p of the largest micro-batch where the job has no limits.
+Limits limits_of(const Shape& s, const Costs& costs) { return {costs, std::int64_t{2} * s.pp}; }
 
 std::optional<Diagnostic> refuse(const Shape& s) { return refuse_chunks("zb-auto", s); }
 
 std::optional<Diagnostic> refuse_limits(const Shape& s, const Costs& costs) {
-  const Limits limits(s, costs);
+  const Limits limits = limits_of(s, costs);
   for (int r = 0; r < s.pp; ++r) {
     const std::int64_t one = needs(costs.chunks[static_cast<std::size_t>(r)]);
     const std::int64_t limit = limits[r];
@@ -105,10 +51,8 @@ std::optional<Diagnostic> refuse_limits(const Shape& s, const Costs& costs) {
 }
 
 void generate_for(const Shape& s, const Costs& costs, Order& order) {
-  const Limits limit(s, costs);
-  std::vector<std::int64_t> limits;
-  for (int r = 0; r < s.pp; ++r) limits.push_back(limit[r]);
-  Best best(costs, limits, order);
+  const Limits limits = limits_of(s, costs);
+  BestOrder best(costs, limits, order);
   generate_split(s, zb_h1_turns, best.candidate());
   const bool h1_fits = best.offer();
   if (h1_fits) best.ask_no_longer_than_best();
@@ -131,7 +75,7 @@ void generate_for(const Shape& s, const Costs& costs, Order& order) {
 // here down to the last rank and back carries no more than those.
 Picoseconds lower(const Shape& s, const Costs& costs) {
   const std::int64_t m = s.micro_batches;
-  const Limits limits(s, costs);
+  const Limits limits = limits_of(s, costs);
   Picoseconds best = 0;
   Picoseconds turn = 0;
   for (int r = 0; r < s.pp; ++r) {
@@ -162,7 +106,7 @@ Picoseconds lower(const Shape& s, const Costs& costs) {
 
 // zb-h1 is among the candidates. What its ranks hold at once: see micro_batches_for_peak there.
 const Schedule* never_slower_than(const Shape& s, const Costs& costs) {
-  const Limits limits(s, costs);
+  const Limits limits = limits_of(s, costs);
   for (int r = 0; r < s.pp; ++r) {
     const ChunkCost& c = costs.chunks[static_cast<std::size_t>(r)];
     const std::int64_t most =

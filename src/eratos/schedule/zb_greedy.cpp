@@ -11,14 +11,13 @@ namespace {
 constexpr Picoseconds kNever = std::numeric_limits<Picoseconds>::max();
 }
 
-ZeroBubbleGreedy::ZeroBubbleGreedy(const Shape& s, const Costs& costs,
-                                   std::span<const std::int64_t> limits)
+ZeroBubbleGreedy::ZeroBubbleGreedy(const Shape& s, const Costs& costs, const Limits& limits)
     : s_(s), m_(s.micro_batches), ranks_(static_cast<std::size_t>(s.pp)) {
   int most = 1;
   for (int r = 0; r < s.pp; ++r) {
     Rank& rank = at(r);
     const ChunkCost& c = rank.cost = costs.chunks[static_cast<std::size_t>(r)];
-    rank.limit = limits[static_cast<std::size_t>(r)];
+    rank.limit = limits[r];
     // As many as fit between F and B such that the next B fits too, once no W is left to do.
     const std::int64_t one = std::max(c.held, c.kept);
     rank.most = c.held == 0

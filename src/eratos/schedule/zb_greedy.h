@@ -26,9 +26,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
+#include "eratos/schedule/best_order.h"
 #include "eratos/schedule/order.h"
 #include "eratos/schedule/simulate.h"
 
@@ -42,8 +42,8 @@ class ZeroBubbleGreedy {
     bool greedy = false;
   };
 
-  // limits: [p], none below the bytes of one micro-batch, max(held, kept).
-  ZeroBubbleGreedy(const Shape& s, const Costs& costs, std::span<const std::int64_t> limits);
+  // No limit is below the bytes of one micro-batch, max(held, kept).
+  ZeroBubbleGreedy(const Shape& s, const Costs& costs, const Limits& limits);
 
   void by_rounds(Switches switches, Order& order);
   void as_inputs_come(bool patient, Order& order);

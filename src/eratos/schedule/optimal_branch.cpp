@@ -258,7 +258,7 @@ class Branch {
       // An action that delays no other when it is put first may be put first, unless it then holds
       // bytes that another needs, or its blocking send delays another: then it is next or it is
       // not.
-      if ((tight_[at(rank)] && raises(seq(chosen))) || seq(chosen).send > 0) {
+      if ((tight_[at(rank)] && raises(seq(chosen))) || may_delay(chosen, soonest)) {
         place(chosen, from);
         blocked_[at(chosen)] = 1;
         if (!another_can_be_next(rank)) return;
@@ -273,6 +273,19 @@ class Branch {
       }
       return;
     }
+  }
+
+  // Could an action whose input is still to come start before the blocking send of `chosen`, which
+  // ends at `soonest`, is over? It comes no earlier than its transfer after `soonest`.
+  bool may_delay(int chosen, Picoseconds soonest) const {
+    const Picoseconds sent = soonest + seq(chosen).send;
+    for (int q = first(seq(chosen).rank); q < first(seq(chosen).rank + 1); ++q) {
+      const Sequence& s = seq(q);
+      if (is_over(q) || blocked_[at(q)] != 0 || has_input(q)) continue;
+      if (seq(s.input).rank == s.rank) continue;  // cannot be next
+      if (std::max(g_.head[at(q * m_ + next_[at(q)])], soonest + s.receive) < sent) return true;
+    }
+    return false;
   }
 
   bool another_can_be_next(int rank) const {

@@ -51,7 +51,9 @@ Result<schedule::Solution> optimal_order(const schedule::OptimalProblem& problem
   schedule::Effort effort;
   effort.stop = [=] { return seconds_since(begin) >= own; };
   Result<schedule::Solution> solution = schedule::find_optimal(problem, cbc.get(), effort);
-  if (solution) solution->seconds = Seconds{seconds_since(begin)};
+  if (!solution) return solution;
+  solution->seconds = Seconds{seconds_since(begin)};
+  if (cbc == nullptr && !solution->proven) solution->solver += " (without cbc)";
   return solution;
 }
 

@@ -184,15 +184,12 @@ class Reading {
     if (kept && !held && !arguments_.has("--times")) {
       fail("`--kept` is given, but not `--held`", "add --held BYTES");
     }
-    if (kept && held && *kept > *held) {
-      fail("`--kept` is more than `--held`", "what waits for W is a part of what F leaves");
-    }
     request_.rank.held = std::llround(held.value_or(0));
     request_.rank.kept = std::llround(kept.value_or(held.value_or(0)));
     if (held) {
       request_.costs.push_back({"held", ScheduleCost::Kind::bytes, request_.rank.held, "", ""});
-      request_.costs.push_back({"kept", ScheduleCost::Kind::bytes, request_.rank.kept, "",
-                                kept ? "" : "until W, all of it"});
+      request_.costs.push_back(
+          {"kept", ScheduleCost::Kind::bytes, request_.rank.kept, "", kept ? "" : "as held"});
     } else if (!arguments_.has("--times")) {
       say("held", "1 stage-micro-batch until W", kDefault);
     }
@@ -358,7 +355,8 @@ Result<void> add_times(ScheduleRequest& request) {
         "the file has no `held`: every stage holds the same, one stage-micro-batch a rank");
   } else if (times->split && !times->kept) {
     request.notes.emplace_back(
-        "the file has no `kept`: all that a stage holds is kept until its weight gradient");
+        "the file has no `kept`: a stage keeps as much until its weight gradient as it holds "
+        "before");
   }
   request.times = std::move(*times);
   return {};

@@ -340,7 +340,7 @@ Entry decode_entry(Decoder& decoder, const Node& node, const std::string& path,
     decoder.fail(node.where(), path, "`" + path + "` has `send` and one direction of it as well",
                  "say send, or send_forward and send_backward");
   }
-  if (out.has[kKept] && !out.has[kHeld]) need(kHeld, "what is kept is a part of what is held");
+  if (out.has[kKept] && !out.has[kHeld]) need(kHeld, "say both, or neither");
   const auto time = [&](Key key) { return to_picoseconds(Seconds{values[key]}); };
   const auto size = [&](Key key) { return static_cast<std::int64_t>(std::llround(values[key])); };
   StageTimes& t = out.times;

@@ -210,6 +210,7 @@ Picoseconds upper_for(const Schedule& schedule, const Shape& s, const Costs& cos
     if (costs.sends == Sends::blocking) down = up = 2 * std::max(down, up);
     return std::min(all, schedule.upper_cut(s, costs, forward + down, backward + up, output));
   }
+  if (schedule.upper != nullptr) all = std::min(all, schedule.upper(s, costs));
   if (schedule.upper_equal == nullptr) return all;
   // Blocking gaps are as long as the longer of a send and a receive, of either direction, and a
   // split backward has two of them, one after B and one after W.

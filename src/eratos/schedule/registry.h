@@ -80,6 +80,10 @@ struct Schedule {
   Picoseconds (*upper_cut)(const Shape&, const Costs&, Picoseconds forward, Picoseconds backward,
                            Picoseconds output) = nullptr;
 
+  // Makespan, at most, whole output layer. For schedules that know more of B and W than upper_equal is
+  // told. Null: only the others.
+  Picoseconds (*upper)(const Shape&, const Costs&) = nullptr;
+
   // A schedule whose makespan this one never exceeds with these costs, or null: its upper bound holds
   // here too.
   const Schedule* (*never_slower_than)(const Shape&, const Costs&) = nullptr;

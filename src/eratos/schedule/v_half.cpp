@@ -55,9 +55,8 @@ int bubble(const Shape& s) {
   return std::max(s.pp - 1, 3 * s.pp - (s.pp % 2 == 0 ? 7 : 4));
 }
 
-// A unit as long as the longest of F, B and W.
-Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
-  return (vee::kPasses * Picoseconds{s.micro_batches} + bubble(s)) * std::max(f, b);
+Picoseconds upper(const Shape& s, const Costs& costs) {
+  return vee::upper(vee::kPasses * s.micro_batches + bubble(s), s, costs);
 }
 
 vee::Steady steady(const Shape& s, int rank) { return vee::steady_of(kBlock, s, rank); }
@@ -81,7 +80,7 @@ constinit const Schedule schedules::v_half{
     .period = period,
     .micro_batches_for_peak = micro_batches_for_peak,
     .lower = lower,
-    .upper_equal = upper_equal,
+    .upper = upper,
 };
 
 }  // namespace eratos::schedule

@@ -31,9 +31,8 @@ int bubble(const Shape& s) {
   return 4 * s.pp - 5 - (s.pp % 3 == 0 && s.micro_batches >= s.pp ? 2 : 0);
 }
 
-// A unit as long as the longest of F, B and W.
-Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
-  return (vee::kPasses * Picoseconds{s.micro_batches} + bubble(s)) * std::max(f, b);
+Picoseconds upper(const Shape& s, const Costs& costs) {
+  return vee::upper(vee::kPasses * s.micro_batches + bubble(s), s, costs);
 }
 
 vee::Steady steady(const Shape& s, int rank) { return vee::steady_of(kBlock, s, rank); }
@@ -54,7 +53,7 @@ constinit const Schedule schedules::v_min{
     .period = period,
     .micro_batches_for_peak = micro_batches_for_peak,
     .lower = lower,
-    .upper_equal = upper_equal,
+    .upper = upper,
 };
 
 }  // namespace eratos::schedule

@@ -65,6 +65,10 @@ Steady steady_of(const Block& block, const Shape& s, int rank);
 Picoseconds lower(int (*start)(int p, int rank, int pass), Steady (*steady)(const Shape&, int rank),
                   const Shape& s, const Costs& costs);
 
+// An upper bound: with more time for a pass nothing ends earlier, so the makespan is at most that
+// of as many units, each as long as the longest pass and its send.
+Picoseconds upper(int units, const Shape& s, const Costs& costs);
+
 // For few micro-batches: no unit is kept for the block; in each, every rank runs the pass that the
 // block has first of those that can run and fit, else a W that is left.
 void one_by_one(const Block& block, const Shape& s, Order& order);

@@ -104,9 +104,8 @@ int bubble(const Shape& s) {
   return m < 2 * p - 1 ? std::max(p - 1, 2 * p - 5) : p - 1;
 }
 
-// A unit as long as the longest of F, B and W.
-Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
-  return (vee::kPasses * Picoseconds{s.micro_batches} + bubble(s)) * std::max(f, b);
+Picoseconds upper(const Shape& s, const Costs& costs) {
+  return vee::upper(vee::kPasses * s.micro_batches + bubble(s), s, costs);
 }
 
 // The turns of six passes: the first begins with F0 of micro-batch 2 p - 1 - r.
@@ -133,7 +132,7 @@ constinit const Schedule schedules::zbv{
     .period = period,
     .micro_batches_for_peak = micro_batches_for_peak,
     .lower = lower,
-    .upper_equal = upper_equal,
+    .upper = upper,
 };
 
 }  // namespace eratos::schedule

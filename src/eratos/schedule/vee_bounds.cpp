@@ -1,7 +1,8 @@
-// A lower bound of a V's makespan from the turns that its order repeats.
+// Bounds of a V's makespan: below from the turns that its order repeats, above from its units.
 //
-// On rank r, let pass x come before pass y in a micro-batch, and let y(k) come before x(k + d) in
-// the rank's steady part, d as small as the block has it. Then x(k) -> ... -> y(k) -> x(k + d) ->
+// Below: on rank r, let pass x come before pass y in a micro-batch, and let y(k) come before x(k +
+// d) in the rank's steady part, d as small as the block has it. Then x(k) -> ... -> y(k) -> x(k +
+// d) ->
 // ... is one chain of waits through other ranks and back, transfers included: each d micro-batches
 // of the steady part take at least the time from x to y. Before the chain the rank has run all that
 // its order has before; after it, all that is left, then the last gradient goes up to rank 0.
@@ -104,6 +105,31 @@ Picoseconds lower(int (*start)(int p, int rank, int pass), Steady (*steady)(cons
     }
   }
   return best;
+}
+
+Picoseconds upper(int units, const Shape& s, const Costs& costs) {
+  Picoseconds pass = 0;
+  Picoseconds pass_and_send = 0;
+  Picoseconds send = 0;
+  const auto take = [&](Picoseconds time, Picoseconds then) {
+    pass = std::max(pass, time);
+    pass_and_send = std::max(pass_and_send, time + then);
+    send = std::max(send, then);
+  };
+  for (int r = 0; r < s.pp; ++r) {
+    for (int chunk = 0; chunk < 2; ++chunk) {
+      const int slot = slot_of(s, r, chunk);
+      const ChunkCost& c = costs.chunks[static_cast<std::size_t>(slot)];
+      // Chunk 0's forwards and chunk 1's gradients go down, where a rank is below; the others up.
+      const bool forward_leaves = chunk == 0 ? r + 1 < s.pp : r > 0;
+      const bool gradient_leaves = chunk == 1 ? r + 1 < s.pp : r > 0;
+      take(c.forward, forward_leaves ? send_forward(costs, slot) : 0);
+      take(c.input_gradient, gradient_leaves ? send_backward(costs, slot) : 0);
+      take(c.weight_gradient, 0);
+    }
+  }
+  // Blocking: before any pass there may be a gap as long as the longest transfer.
+  return units * (costs.sends == Sends::blocking ? pass + send : pass_and_send);
 }
 
 }  // namespace eratos::schedule::vee

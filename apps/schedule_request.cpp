@@ -197,6 +197,11 @@ class Reading {
     const std::string word = arguments_.value("--memory-limit");
     if (const auto number = plain_number(word)) {
       request_.limit = *number;
+      if (*number < 1) {
+        fail(fmt::format("`--memory-limit {}` is less than one micro-batch of one rank's layers",
+                         word),
+             "it must be at least 1 stage-micro-batch, or bytes");
+      }
     } else if (const auto bytes = reader::size_of(word)) {
       request_.limit = bytes->value;
       request_.limit_is_bytes = true;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`eratos schedule`: its JSON against docs/schema/schedule.json, its sums, its formats and its files."""
+"""`eratos schedule`: JSON against docs/schema/schedule.json, its sums, formats, files and faults."""
 
 import csv
 import io
@@ -225,7 +225,8 @@ class FaultsTest(unittest.TestCase):
     def test_words_that_are_no_numbers(self):
         for flags in (["--forward", "1 week"], ["--forward", "-1ms"], ["--forward", "nan"],
                       ["--forward", "1e9s"], ["--send", "infms"], ["--held", "1 furlong"],
-                      ["--memory-limit", "lots"], ["--output-layer", "middle"],
+                      ["--memory-limit", "lots"], ["--memory-limit", "0.5"],
+                      ["--output-layer", "middle"],
                       ["--sends", "never"], ["--hideable", "2"], ["--time-limit", "0s"],
                       ["--barrier", "1"], ["--pp", "0"], ["--micro-batches", "-1"]):
             shape = {"--pp": "2", "--micro-batches": "2"} | dict(zip(flags[::2], flags[1::2]))
@@ -233,6 +234,13 @@ class FaultsTest(unittest.TestCase):
             self.assertEqual(done.returncode, 2, (flags, done.stderr))
             self.assertEqual(done.stdout, "")
             self.assertIn(flags[0], done.stderr)
+
+    def test_a_limit_below_one_micro_batch_is_refused_with_the_rank(self):
+        shape = ["--pp", "2", "--micro-batches", "4", "--held", "2GiB", "--memory-limit", "1GiB"]
+        for algorithm in ("zb-auto", "zbv-greedy", "optimal"):
+            done = run("--algorithm", algorithm, *shape)
+            self.assertEqual(done.returncode, 3, (algorithm, done.stdout))
+            self.assertIn("rank", done.stderr)
 
     def test_huge_shapes_are_refused_at_once(self):
         for shape in (["--pp", "2147483647", "--micro-batches", "2147483647"],

@@ -138,9 +138,11 @@ void simulate_fast_from_shape(benchmark::State& state) {
   const std::int64_t before = allocations.load();
   const double begin = seconds();
   for (auto _ : state) once();
+  const double took = seconds() - begin;
+  const std::int64_t allocated = allocations.load() - before;
   const auto runs = static_cast<double>(state.iterations());
-  state.counters["us"] = (seconds() - begin) * 1e6 / runs;
-  state.counters["allocations"] = static_cast<double>(allocations.load() - before) / runs;
+  state.counters["us"] = took * 1e6 / runs;
+  state.counters["allocations"] = static_cast<double>(allocated) / runs;
   state.SetLabel(kNames[state.range(0)]);
 }
 BENCHMARK(simulate_fast_from_shape)

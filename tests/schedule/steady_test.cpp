@@ -105,7 +105,7 @@ bool is_later(const Action& a, const Action& b, int shift) {
 }
 
 // From where on, seen from its middle, a rank's order is the same `length` actions later; -1 if not
-// for two turns.
+// for a turn and a half.
 std::int64_t start_of_turns(std::span<const Action> a, std::size_t length, int shift) {
   std::size_t low = a.size() / 2;
   std::size_t high = low;
@@ -114,7 +114,7 @@ std::int64_t start_of_turns(std::span<const Action> a, std::size_t length, int s
     --low;
   }
   while (high + length < a.size() && is_later(a[high], a[high + length], shift)) ++high;
-  return high - low < length ? -1 : static_cast<std::int64_t>(low);
+  return 2 * (high - low) < length ? -1 : static_cast<std::int64_t>(low);
 }
 
 // The promise of Schedule::period: if the order of m repeats itself on every rank, that of one

@@ -107,25 +107,27 @@ bool is_whole(const Shape& s, std::span<const Action> turn, int shift,
 }
 
 // Where each rank's order repeats itself around its middle: actions [low, high), turns of `length`.
-// False if a rank has not two whole turns there.
+// False if a rank has not a turn and a half there.
 bool find_turns(const Order& order, int shift, Workspace& w) {
   const std::uint64_t later = word({shift, 0, Kind::forward});
   const Action* const a = order.actions.data();
   const std::size_t ranks = at(order.shape.pp);
+  const int m = micro_batches_of(order.shape, order.placement);
   w.lows.resize(ranks);
   w.highs.resize(ranks);
   w.lengths.resize(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const std::int64_t first = order.first[rank];
     const std::int64_t end = order.first[rank + 1];
-    std::int64_t low = first + (end - first) / 2;
+    // So that a turn around the middle starts here, if all micro-batches have as many actions.
+    std::int64_t low = first + (end - first) * std::max(0, m - shift) / m / 2;
     std::int64_t length = 1;
     while (low + length < end && word(a[low + length]) != word(a[low]) + later) ++length;
     if (low + length >= end) return false;
     std::int64_t high = low + length;
     while (low > first && word(a[low - 1 + length]) == word(a[low - 1]) + later) --low;
     while (high < end && word(a[high]) == word(a[high - length]) + later) ++high;
-    if (high - low < 2 * length) return false;
+    if (2 * (high - low) < 3 * length) return false;
     if (!is_whole(order.shape, {a + low, at(length)}, shift, w.counts)) return false;
     w.lows[rank] = low;
     w.highs[rank] = high;
@@ -189,7 +191,9 @@ class Compiler {
 
   void operator()(bool specials) {
     const std::size_t ranks = at(order_.shape.pp);
-    w_.steps.clear();
+    std::int64_t actions = 0;
+    for (const Workspace::Stretch& stretch : w_.stretches) actions += stretch.to - stretch.from;
+    w_.steps.resize(at(actions));
     w_.specials.clear();
     w_.earliest.assign(ranks, -1);
     w_.latest.assign(ranks, kNone);
@@ -201,6 +205,7 @@ class Compiler {
         if (specials) i += add_special(stretch.rank, i, lanes);
       }
     }
+    w_.steps.resize(at(count_));
     // A rank's first step follows its last of the turn before.
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const std::size_t first = at(w_.earliest[rank]);
@@ -222,17 +227,16 @@ class Compiler {
     const Lane& lane = lanes[lane_of(a)];
     std::int32_t& latest = w_.latest[at(rank)];
     Picoseconds& sent = w_.sent[at(rank)];
-    if (w_.earliest[at(rank)] < 0) {
-      w_.earliest[at(rank)] = static_cast<std::int32_t>(w_.steps.size());
-    }
+    if (w_.earliest[at(rank)] < 0) w_.earliest[at(rank)] = count_;
     const std::int32_t own = cells_.own(lane, a, rank);
-    w_.steps.push_back({.input = lane.far ? cells_.read(lane.input_row, a.micro_batch) : latest,
-                        .previous = latest,
-                        .own = own,
-                        .rank = rank,
-                        .receive = lane.receive,
-                        .duration = lane.duration,
-                        .sending = sent});
+    w_.steps[at(count_++)] = {
+        .input = lane.far ? cells_.read(lane.input_row, a.micro_batch) : latest,
+        .previous = latest,
+        .own = own,
+        .rank = rank,
+        .receive = lane.receive,
+        .duration = lane.duration,
+        .sending = sent};
     latest = own;
     sent = lane.send;
   }
@@ -241,7 +245,7 @@ class Compiler {
   int add_special(int rank, std::int64_t i, const Lane* lanes) {
     const Action& a = order_.actions[at(i)];
     const Lane& lane = lanes[lane_of(a)];
-    Step& step = w_.steps.back();
+    Step& step = w_.steps[at(count_ - 1)];
     Special& special = w_.specials.emplace_back();
     special.beside = lane.beside;
     if (lane.barrier >= 0) special.barrier = cells_.barrier(lane.barrier, a.micro_batch);
@@ -271,6 +275,7 @@ class Compiler {
   const Cells& cells_;
   std::int32_t stride_;
   Workspace& w_;
+  std::int32_t count_ = 0;
 };
 
 // What C' leaves for later: ends that somebody waits for, barriers half passed, when each rank is
@@ -532,7 +537,7 @@ bool simulate_with_turns(const Schedule& schedule, const Order& order, int shift
 int fewest_for_turns(const Schedule& schedule, const Shape& shape) {
   const int period = schedule.period(shape);
   const int turns =
-      schedule.placement == Placement::looped ? shape.pp / period + 3 : 2 * shape.pp / period + 6;
+      schedule.placement == Placement::looped ? shape.pp / period + 2 : 2 * shape.pp / period + 6;
   return shape.micro_batches % period + turns * period;
 }
 

@@ -133,6 +133,15 @@ TEST(TimelineSvg, TooManyActionsBecomeColumnsAndSaySo) {
   EXPECT_EQ(occurrences(whole, "<title>F0 "), 16U);
 }
 
+TEST(TimelineSvg, WithoutTitleTheLegendIsFirst) {
+  Drawn d("1f1b", 2, 1, 4);
+  d.timeline.title.clear();
+  const std::string svg = timeline_svg(d.timeline);
+  EXPECT_EQ(svg.find("ink title"), std::string::npos);
+  EXPECT_NE(svg.find("<title id"), std::string::npos);
+  EXPECT_EQ(timeline_text(d.timeline, {60, true, true}).substr(0, 4), "rank");
+}
+
 TEST(TimelineSvg, CapacityAndBaseAreDrawn) {
   Drawn d("1f1b", 2, 1, 4);
   EXPECT_EQ(timeline_svg(d.timeline).find("class=\"limit\""), std::string::npos);

@@ -302,6 +302,13 @@ std::string chunk_text(const schedule::Order& order, int chunk) {
   return fmt::format("chunk {} ({})", chunk, chunk == 0 ? "down" : "up");
 }
 
+std::string_view idle_text(const Timeline& t) {
+  const bool sends =
+      std::any_of(t.costs.links.begin(), t.costs.links.end(),
+                  [](const schedule::LinkCost& l) { return l.forward > 0 || l.backward > 0; });
+  return sends ? "bubble, transfers" : "bubble";
+}
+
 std::vector<Kind> kinds_of(const Timeline& t, const Extent& e) {
   std::array<bool, schedule::kKinds> there{};
   for (int rank = e.first_rank; rank <= e.last_rank; ++rank) {
@@ -368,6 +375,44 @@ std::vector<Message> messages_of(const Timeline& t) {
            .to_rank = to / s.chunks,
            .start = t.intervals[static_cast<std::size_t>(from)].end,
            .duration = gradient ? send_backward(t.costs, slot) : send_forward(t.costs, slot)});
+    }
+  }
+  return out;
+}
+
+std::vector<Span> collectives_of(const Timeline& t) {
+  const schedule::Order& order = *t.order;
+  const schedule::Shape& s = order.shape;
+  std::vector<Span> out;
+  if (s.output == schedule::OutputLayer::last_stage) return out;
+  const auto m = static_cast<std::size_t>(s.micro_batches);
+  const int last = slot_at(s, order.placement, stage_count(s, order.placement) - 1);
+  std::vector<Picoseconds> forward(m, -1);
+  std::vector<Picoseconds> shares(m, -1);     // the last S
+  std::vector<Picoseconds> gradients(m, -1);  // the last T
+  for (int rank = 0; rank < s.pp; ++rank) {
+    auto i = static_cast<std::size_t>(order.first[static_cast<std::size_t>(rank)]);
+    for (const Action& a : order.of(rank)) {
+      const Picoseconds end = t.intervals[i++].end;
+      const auto micro_batch = static_cast<std::size_t>(a.micro_batch);
+      if (a.kind == Kind::forward && slot_of(s, rank, a.chunk) == last) forward[micro_batch] = end;
+      if (a.kind == Kind::output) shares[micro_batch] = std::max(shares[micro_batch], end);
+      if (a.kind == Kind::output_gradient) {
+        gradients[micro_batch] = std::max(gradients[micro_batch], end);
+      }
+    }
+  }
+  const schedule::OutputLinks& links = t.costs.output_links;
+  const auto add = [&](const char* name, Picoseconds start, Picoseconds duration, std::size_t i) {
+    if (start < 0 || duration <= 0) return;
+    out.push_back(
+        {fmt::format("{}{}", name, i), Stream::p2p, start, duration, static_cast<std::int32_t>(i)});
+  };
+  for (std::size_t i = 0; i < m; ++i) {
+    add("broadcast ", forward[i], links.broadcast, i);
+    add("barrier S", shares[i], links.barrier, i);
+    if (s.output != schedule::OutputLayer::one_barrier) {
+      add("barrier T", gradients[i], links.second_barrier, i);
     }
   }
   return out;

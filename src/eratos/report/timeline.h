@@ -104,6 +104,11 @@ struct Message {
 };
 std::vector<Message> messages_of(const Timeline& t);
 
+// With a cut output layer: the broadcast of the last stage's output and the collectives between S
+// and T and after them, in which every rank takes part. By micro-batch; those without length left
+// out.
+std::vector<Span> collectives_of(const Timeline& t);
+
 std::string timeline_trace(const Timeline& t, const View& view = {});
 std::string timeline_svg(const Timeline& t, const View& view = {});
 std::string timeline_html(const Timeline& t, const View& view = {});

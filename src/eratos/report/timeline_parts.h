@@ -101,6 +101,9 @@ bool wants_white_ink(Colour c);
 // "chunk 0", or which way its micro-batches go: "chunk 0 down", "chunk 1 up".
 std::string chunk_text(const schedule::Order& order, int chunk);
 
+// What a rank that runs no action does: "bubble", or "bubble, transfers" where sends take time.
+std::string_view idle_text(const Timeline& t);
+
 // The kinds that the order holds, in the order of the enum.
 std::vector<schedule::Kind> kinds_of(const Timeline& t, const Extent& e);
 

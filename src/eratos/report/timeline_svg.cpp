@@ -159,7 +159,8 @@ class Picture {
         "data-unit=\"{7}\" data-top=\"{8}\" data-bottom=\"{9}\">\n",
         kWidth, height, g_.left, g_.plot(), e_.from, e_.to, times_.one, escaped(times_.name),
         g_.top, height - kAxis, id_);
-    out += "<title id=\"" + id_ + "-title\">" + escaped(t_.title) + "</title>\n<desc>" +
+    out += "<title id=\"" + id_ + "-title\">" +
+           escaped(t_.title.empty() ? "schedule by time" : t_.title) + "</title>\n<desc>" +
            escaped(description()) + "</desc>\n<style>" + std::string(kSvgStyle) + colours() +
            "</style>\n";
     out += fmt::format(
@@ -240,7 +241,8 @@ class Picture {
     }
     g_.left = kMargin + static_cast<int>(longest) + 16;
     g_.right = kMargin + static_cast<int>(peak) + 8;
-    int y = bare_ ? 0 : kMargin + 14;
+    // A page that says title and facts itself leaves them empty.
+    int y = bare_ ? 0 : t_.title.empty() ? -7 : kMargin + 14;
     if (!bare_) head_ += words_above(y);
     y += bare_ ? 2 : 14;
     head_ += legend(y);
@@ -249,8 +251,11 @@ class Picture {
 
   // Title, facts and remarks; `y` moves down to the last line.
   std::string words_above(int& y) const {
-    std::string out = fmt::format("<text class=\"ink title\" x=\"{}\" y=\"{}\">{}</text>\n",
-                                  kMargin, y, escaped(t_.title));
+    std::string out;
+    if (!t_.title.empty()) {
+      out += fmt::format("<text class=\"ink title\" x=\"{}\" y=\"{}\">{}</text>\n", kMargin, y,
+                         escaped(t_.title));
+    }
     std::string facts;
     for (const std::string& f : t_.facts) facts += (facts.empty() ? "" : "   ·   ") + f;
     if (!facts.empty()) {
@@ -304,10 +309,11 @@ class Picture {
       room(text, 0);
       words(text);
     }
-    room("bubble", kSwatch);
+    const std::string idle(idle_text(t_));
+    room(idle, kSwatch);
     swatch("", " fill=\"url(#" + id_ + "-idle)\"", kSwatch);
     x += 6;
-    words("bubble");
+    words(idle);
     for (const Stream s : streams_) {
       const std::string text(s == Stream::compute ? "ops" : name_of(s));
       room(text, kSwatch);

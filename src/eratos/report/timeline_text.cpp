@@ -372,7 +372,7 @@ class Lines {
     if (pairs && !(terminal_.colour && terminal_.unicode)) {
       add(std::string(fills_.pair), 1, "two side by side");
     }
-    add(style_.dim(fills_.idle), 1, "bubble");
+    add(style_.dim(fills_.idle), 1, std::string(idle_text(t_)));
     if (terminal_.colour && chunks > 1) {
       const std::string text = "lighter: later chunk";
       words.emplace_back(text, width(text));

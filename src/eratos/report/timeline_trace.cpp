@@ -202,6 +202,7 @@ class Trace {
         messages.push_back(m);
       }
     }
+    const std::vector<Span> collectives = collectives_of(t_);
     std::size_t next = 0;  // messages come by rank
     for (int rank = e_.first_rank; rank <= e_.last_rank; ++rank) {
       const std::size_t first = next;
@@ -212,6 +213,9 @@ class Trace {
         if (static_cast<Stream>(s) == Stream::p2p) {
           for (std::size_t i = first; i < next; ++i) {
             if (messages[i].duration > 0) slices.push_back(slice_of(messages[i], i));
+          }
+          for (const Span& c : collectives) {
+            if (in_view(c.start, c.start + c.duration)) slices.push_back(slice_of(c));
           }
         }
         lanes(rank, static_cast<Stream>(s), std::move(slices), messages);

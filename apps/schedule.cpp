@@ -196,18 +196,17 @@ int one_schedule(const ScheduleRequest& request, const Ran& ran, bool svg, Forma
                                   looks ? "found no order within --memory-limit"
                                         : "takes no limit, and holds more than --memory-limit"));
   }
+  report::Timeline inside = picture;
+  inside.title.clear();  // the page around has said both
+  inside.facts.clear();
   if (format == Format::html) {
-    a.drawing.svg = report::timeline_svg(picture);
+    a.drawing.svg = report::timeline_svg(inside);
   } else if (format == Format::text || format == Format::markdown) {
     report::Terminal terminal;
     terminal.columns = columns_of(arguments);
     terminal.colour = format == Format::text && style_of(arguments).colour;
     terminal.unicode = utf8();
-    report::Timeline plain = picture;
-    plain.title.clear();  // the page has said both
-    plain.facts.clear();
-    a.drawing.text = report::timeline_text(plain, terminal);
-    a.drawing.text.erase(0, a.drawing.text.find_first_not_of('\n'));
+    a.drawing.text = report::timeline_text(inside, terminal);
   }
   return deliver(render(a, format, arguments), arguments, kAnswered);
 }

@@ -96,11 +96,11 @@ inline constexpr std::string_view kTimelineScript = R"script(
       }
       for (; a < cells.length && cells[a].x * k + shift < left + wide && drawn < 4000; ++a) {
         const c = cells[a];
-        const size = Math.min(12, c.h - 2, (c.w * k - 1.5) / (0.62 * c.number.length));
+        const start = Math.max(left, c.x * k + shift);
+        const end = Math.min(left + wide, (c.x + c.w) * k + shift);
+        const size = Math.min(12, c.h - 2, (end - start - 1.5) / (0.62 * c.number.length));
         if (size < 8) continue;
-        const middle = (Math.max(left, c.x * k + shift) +
-          Math.min(left + wide, (c.x + c.w) * k + shift)) / 2;
-        make(numbers, 'text', { class: inkOf(c.rect), x: middle, y: c.y + c.h / 2 + size * 0.36,
+        make(numbers, 'text', { class: inkOf(c.rect), x: (start + end) / 2, y: c.y + c.h / 2 + size * 0.36,
           style: 'font-size:' + size + 'px' }, c.number);
         ++drawn;
       }

@@ -10,7 +10,7 @@ enum ExitCode : int {
   kDoesNotFit = 1,  // answered, and the job does not fit (--require-fit)
   kUsage = 2,
   kBadInput = 3,     // every fault on standard error as file:line:column: error: message
-  kEnvironment = 4,  // a file that cannot be written, a missing device or library
+  kEnvironment = 4,  // a name that is free but cannot be written, a missing device or library
   kBug = 70,
   kInterrupted = 130,
 };
@@ -23,9 +23,9 @@ struct ExitMeaning {
 inline constexpr ExitMeaning kExitMeanings[] = {
     {kAnswered, "answered"},
     {kDoesNotFit, "answered, and the job does not fit (with --require-fit)"},
-    {kUsage, "usage: an unknown command or flag, a missing word, a file in the way of --output"},
+    {kUsage, "usage: an unknown command or flag, a missing word, a file or folder in the way of --output"},
     {kBadInput, "bad input: every fault as file:line:column: error: message"},
-    {kEnvironment, "the environment: a file that cannot be written"},
+    {kEnvironment, "the environment: what --output names cannot be written (no such folder, no right, full)"},
     {kBug, "a bug of eratos"},
     {kInterrupted, "interrupted"},
 };

@@ -64,8 +64,13 @@ std::string import_text(const reader::JobRead& read, const Node& tree) {
     return at == report.provenance.end() ? std::string() : remark_of(at->second);
   });
   if (!report.unused.empty()) out += "# keys that were not used:\n";
-  for (const reader::UnusedKey& key : report.unused) {
+  constexpr std::size_t kMostShown = 200;  // of a file that is something else besides
+  for (std::size_t i = 0; i < std::min(kMostShown, report.unused.size()); ++i) {
+    const reader::UnusedKey& key = report.unused[i];
     out += fmt::format("#   {} ({}): {}\n", key.key, short_place(key.where), key.reason);
+  }
+  if (report.unused.size() > kMostShown) {
+    out += fmt::format("#   and {} more: --format json has them all\n", report.unused.size() - kMostShown);
   }
   for (const reader::Warning& w : report.warnings) {
     const std::string where = short_place(w.where);

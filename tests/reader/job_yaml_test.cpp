@@ -303,6 +303,16 @@ TEST(Set, ClusterFlagAndNodes) {
             std::string::npos);
 }
 
+TEST(DecodeJob, ThousandsOfUnknownKeysAreCounted) {
+  std::string many = kSmall;
+  for (int i = 0; i < 40'000; ++i) many += "zqzq_" + std::to_string(i) + ": 1\n";
+  const std::string bad = faults_of(decode_job(yaml(many)));
+  EXPECT_EQ(std::count(bad.begin(), bad.end(), '\n'), 21);
+  EXPECT_NE(bad.find("unknown key `zqzq_19`"), std::string::npos) << bad;
+  EXPECT_EQ(bad.find("unknown key `zqzq_20`"), std::string::npos);
+  EXPECT_NE(bad.find("and 39980 more unknown keys"), std::string::npos) << bad;
+}
+
 TEST(DecodeJob, APolicyRecomputesInFull) {
   const std::string head = std::string(kSmall) + "recompute: {policy: minimal";
   EXPECT_EQ(good(decode_job(yaml(head + "}\n"))).recompute.granularity, job::Granularity::full);

@@ -104,6 +104,26 @@ TEST(MegatronScript, ArgumentString) {
 }
 
 // A hybrid stack: a letter a layer, experts in a latent width, prediction modules behind the bar.
+// One option a line without continuation: a list of arguments where nothing else stands, a script
+// whose command ends too early otherwise.
+TEST(MegatronScript, AnOptionALine) {
+  const std::string list =
+      "# sizes\n--num-layers 2\n--hidden-size 512\n--num-attention-heads 8\n--seq-length 128\n"
+      "--max-position-embeddings 128\n--micro-batch-size 1\n--global-batch-size 8\n"
+      "--vocab-size 1000\n--bf16\n";
+  const JobRead read = good(read_megatron_script(list, "args.txt", {}));
+  EXPECT_EQ(read.job.model.layers(), 2);
+  EXPECT_EQ(read.job.model.hidden, 512);
+  EXPECT_EQ(read.job.batch.sequence, 128);
+  EXPECT_EQ(read.report.provenance.at("batch.global").where.line, 8);
+
+  const std::string bad = faults_of(
+      read_megatron_script("torchrun pretrain_gpt.py --num-layers 2 \\\n--hidden-size 512\n"
+                           "--num-attention-heads 8 --seq-length 128\n",
+                           "run.sh", {}));
+  EXPECT_EQ(bad.rfind("run.sh:3:1: error: `--num-attention-heads` begins a command", 0), 0U) << bad;
+}
+
 TEST(MegatronScript, HybridPattern) {
   const JobRead read = good(read_megatron_script(
       "--num-layers 5 --hidden-size 1024 --num-attention-heads 16 --seq-length 4096 "

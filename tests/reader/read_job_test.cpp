@@ -112,6 +112,21 @@ TEST(HuggingFace, Llama) {
   EXPECT_EQ(layers.where.line, 2);
   EXPECT_EQ(out.report.provenance.at("batch.micro").origin, Origin::framework_default);
   EXPECT_FALSE(out.report.unused.empty());
+  for (const UnusedKey& key : out.report.unused) {
+    EXPECT_EQ(key.reason, "does not change the sizes") << key.key;
+  }
+}
+
+// What nobody has read may change anything.
+TEST(HuggingFace, AnUnknownKeyIsNotSaidToBeHarmless) {
+  const JobRead out = config(
+      R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+          "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+          "vocab_size": 128256, "experts_in_the_attic": 12, "rope_theta": 500000.0})");
+  ASSERT_EQ(out.report.unused.size(), 2U);
+  EXPECT_EQ(out.report.unused[0].key, "experts_in_the_attic");
+  EXPECT_NE(out.report.unused[0].reason.find("not known"), std::string::npos);
+  EXPECT_EQ(out.report.unused[1].reason, "does not change the sizes");
 }
 
 TEST(HuggingFace, Mixtral) {

@@ -178,14 +178,24 @@ void Fields::bad_name(std::string_view key, const text::Node& node,
 
 void Fields::finish() {
   if (node_ == nullptr) return;
+  constexpr int kMost = 20;  // a file of another kind: the rest says no more
+  int unknown = 0;
   for (const text::Entry& entry : node_->entries()) {
     if (std::find(known_.begin(), known_.end(), entry.key) != known_.end()) continue;
+    if (++unknown > kMost) continue;
     const std::string near = nearest_name(entry.key, known_);
     faults_->push_back({.where = entry.key_location(),
                         .message = "unknown key `" + path_of(entry.key) + "`",
                         .cure = near.empty() ? "known here: " + list_of(known_)
                                              : "did you mean `" + path_of(near) + "`?",
                         .field = path_of(entry.key)});
+  }
+  if (unknown > kMost) {
+    faults_->push_back({.where = where_,
+                        .message = "and " + std::to_string(unknown - kMost) + " more unknown keys" +
+                                   (path_.empty() ? "" : " in `" + path_ + "`"),
+                        .cure = {},
+                        .field = path_});
   }
 }
 

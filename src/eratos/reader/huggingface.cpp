@@ -1,6 +1,8 @@
 #include "eratos/reader/huggingface.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -14,6 +16,32 @@
 namespace eratos::reader {
 
 namespace {
+
+// Keys of config.json that change no shape: numerics, tokens, generation, routing among the same
+// experts. Source: transformers configuration_utils.py, and configuration_*.py of the models read
+// here.
+constexpr std::string_view kSizeless[] = {
+    "_name_or_path", "_attn_implementation", "_attn_implementation_autoset", "architectures",
+    "attention_dropout", "attn_pdrop", "attn_implementation", "auto_map", "aux_loss_alpha",
+    "bad_words_ids", "begin_suppress_tokens", "bos_token_id", "chunk_size_feed_forward",
+    "decoder_start_token_id", "dtype", "embd_pdrop", "eos_token_id", "exponential_decay_length_penalty",
+    "finetuning_task", "forced_bos_token_id", "forced_eos_token_id", "hidden_dropout",
+    "hidden_dropout_prob", "id2label", "initializer_range", "is_decoder", "keys_to_ignore_at_inference",
+    "label2id", "layer_norm_eps", "layer_norm_epsilon", "layernorm_epsilon",
+    "max_position_embeddings", "max_window_layers",
+    "model_type", "n_group", "norm_eps", "norm_topk_prob", "output_attentions",
+    "output_hidden_states", "output_router_logits", "pad_token_id", "prefix", "pretraining_tp",
+    "problem_type", "quantization_config", "resid_pdrop", "return_dict", "rms_norm_eps", "rope_scaling",
+    "rope_parameters", "rope_theta", "rotary_base", "routed_scaling_factor", "router_aux_loss_coef",
+    "router_jitter_noise", "router_z_loss_coef", "scoring_func", "seq_aux", "sep_token_id",
+    "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type",
+    "summary_use_proj", "task_specific_params", "tokenizer_class", "topk_group", "topk_method",
+    "torch_dtype", "torchscript", "transformers.js_config", "transformers_version", "use_cache",
+    "use_bfloat16", "use_return_dict"};
+
+bool is_sizeless(std::string_view key) {
+  return std::find(std::begin(kSizeless), std::end(kSizeless), key) != std::end(kSizeless);
+}
 
 using text::Node;
 
@@ -350,8 +378,11 @@ Result<JobRead> read_huggingface(const Node& root, const std::string& path) {
   out->report.resolved = root;
   for (const text::Entry& entry : root.entries()) {
     if (c.used.contains(entry.key)) continue;
-    out->report.unused.push_back(
-        {.key = entry.key, .where = entry.key_location(), .reason = "does not change the sizes"});
+    out->report.unused.push_back({.key = entry.key,
+                                  .where = entry.key_location(),
+                                  .reason = is_sizeless(entry.key)
+                                                ? "does not change the sizes"
+                                                : "not known: a size that only it says is missed"});
   }
   return out;
 }

@@ -331,12 +331,33 @@ Result<JobRead> read_megatron_script(std::string_view text, const std::string& p
     });
   };
   const std::vector<ShellWord>* best = nullptr;
+  std::vector<ShellWord> gathered;
+  // A line that begins with an option: where no line begins otherwise, the text is a list of
+  // arguments, one a line; behind a command, the line before it lacks its continuation.
+  const auto begins_with_option = [](const std::vector<ShellWord>& words) {
+    return !words.empty() && !option_of(words.front().text).empty();
+  };
+  const auto stray =
+      std::find_if(script.commands.begin(), script.commands.end(), begins_with_option);
+  if (stray != script.commands.end()) {
+    const bool bare = std::all_of(script.commands.begin(), script.commands.end(), begins_with_option);
+    if (!bare) {
+      return fault({.where = stray->front().at,
+                    .message = "`" + stray->front().text +
+                               "` begins a command: the line before it does not go on",
+                    .cure = "end every line of the command but the last with ` \\`"});
+    }
+    for (const auto& command : script.commands) {
+      gathered.insert(gathered.end(), command.begin(), command.end());
+    }
+    best = &gathered;
+  }
   for (const auto& command : script.commands) {
+    if (best == &gathered) break;
     if (telling(command) > 0 && (best == nullptr || telling(command) > telling(*best))) {
       best = &command;
     }
   }
-  std::vector<ShellWord> gathered;
   if (best == nullptr) {
     // Arguments that no command of the script uses itself.
     for (const auto& [name, words] : script.variables) {

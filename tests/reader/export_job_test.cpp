@@ -331,6 +331,38 @@ TEST(ExportJob, WhatCannotBeSaidIsNamed) {
             std::string::npos);
 }
 
+// Low-rank training is no full training: Primus can say it, the others say that they cannot, first.
+TEST(ExportJob, AdaptersAreWrittenOrNamed) {
+  Rng rng(11);
+  for (int i = 0; i < 40; ++i) {
+    job::JobSpec job = random_job(rng, "primus-megatron");
+    job.lora.rank = 8 * job.parallel.tp;
+    job.lora.alpha = 16;
+    job.lora.dropout = 0.05;
+    for (const ops::Module m : {ops::Module::qkv, ops::Module::mlp_in}) {
+      job.lora.targets.set(static_cast<std::size_t>(m));
+    }
+    if (model::is_moe(job.model)) {
+      job.lora.targets.set(static_cast<std::size_t>(ops::Module::expert_in));
+    }
+    const auto primus = good(export_job(job, "primus"), std::to_string(i));
+    EXPECT_EQ(shown(primus.unsaid), "") << i;
+    EXPECT_NE(primus.text.find("post_trainer:"), std::string::npos);
+    for (const char* target : {"megatron", "nanotron", "torchtitan"}) {
+      const auto written = export_job(job, target);
+      if (!written) continue;  // what it cannot read again at all, it does not write
+      const Unsaid& first = written->unsaid.front();
+      const bool model_first = first.path == "model";
+      const Unsaid& lora = model_first ? written->unsaid.at(1) : first;
+      EXPECT_EQ(lora.path, "lora") << target;
+      EXPECT_EQ(lora.value, "adapters of rank " + std::to_string(job.lora.rank));
+      EXPECT_EQ(lora.read, "full training");
+      EXPECT_EQ(written->text.find("lora.rank"), std::string::npos);
+    }
+    if (HasFailure()) break;
+  }
+}
+
 TEST(ExportJob, UnknownTargets) {
   EXPECT_NE(faults_of(export_job({}, "primos")).find("did you mean `primus`"), std::string::npos);
 }

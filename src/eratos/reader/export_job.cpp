@@ -11,6 +11,7 @@
 #include "eratos/reader/megatron_job.h"
 #include "eratos/reader/nanotron.h"
 #include "eratos/reader/primus.h"
+#include "eratos/reader/primus_lora.h"
 #include "eratos/reader/torchtitan.h"
 #include "eratos/text/dump.h"
 #include "eratos/text/toml.h"
@@ -58,9 +59,11 @@ Result<Exported> write_primus(const job::JobSpec& job) {
   Node module = Node::mapping();
   module.set("framework", Node::string("megatron"));
   module.set("model", Node::string(job.model.name.empty() ? name : job.model.name));
-  module.set("overrides", megatron_keys_of(job, true));
+  Node overrides = megatron_keys_of(job, true);
+  if (job.lora.on()) overrides.set("lora", primus_lora_of(job.lora));
+  module.set("overrides", std::move(overrides));
   Node modules = Node::mapping();
-  modules.set("pre_trainer", std::move(module));
+  modules.set(job.lora.on() ? "post_trainer" : "pre_trainer", std::move(module));
   Node root = Node::mapping();
   for (const auto& [key, value] : {std::pair{"work_group", "${TEAM:eratos}"},
                                    {"user_name", "${USER:root}"},
@@ -80,9 +83,10 @@ Result<Exported> write_primus(const job::JobSpec& job) {
   out.unsaid = unsaid_of(job, again->job);
   add_cluster(job, out.unsaid);
   out.text = heading("Primus experiment (Megatron)", job, out.unsaid,
-                     "# Complete as it is; to run it in a Primus checkout add `config: "
-                     "pre_trainer.yaml` beside\n# `model`, with a preset of that name, and your "
-                     "tokenizer instead of NullTokenizer.\n") +
+                     "# Complete as it is; to run it in a Primus checkout add `config: " +
+                         std::string(job.lora.on() ? "sft_trainer" : "pre_trainer") +
+                         ".yaml` beside\n# `model`, with a preset of that name, and your "
+                         "tokenizer instead of NullTokenizer.\n") +
              body;
   return out;
 }
@@ -209,13 +213,27 @@ std::vector<Unsaid> unsaid_of(const job::JobSpec& job, const job::JobSpec& again
   const auto mine = values_of(job);
   const auto its = values_of(again);
   std::vector<Unsaid> out;
+  // One training of a few adapters, the other of everything: said once, before all else.
+  const bool adapters_lost = job.lora.on() && !again.lora.on();
+  const bool adapters_made = !job.lora.on() && again.lora.on();
+  if (adapters_lost || adapters_made) {
+    const job::LoraSpec& spec = adapters_lost ? job.lora : again.lora;
+    const std::string some = "adapters of rank " + std::to_string(spec.rank);
+    constexpr const char* kAll = "full training";
+    out.push_back({"lora", adapters_lost ? some : kAll, adapters_lost ? kAll : some});
+  }
+  const auto said_above = [&](const std::string& path) {
+    return (adapters_lost || adapters_made) && (path == "lora" || path.rfind("lora.", 0) == 0);
+  };
   for (const auto& [path, value] : mine) {
+    if (said_above(path)) continue;
     const auto found = its.find(path);
     const std::string read = found == its.end() ? "" : found->second;
     if (!said_elsewhere(path) && value != read) out.push_back({path, value, read});
   }
   for (const auto& [path, value] : its) {
-    if (!said_elsewhere(path) && !mine.contains(path)) out.push_back({path, "not there", value});
+    if (said_elsewhere(path) || said_above(path) || mine.contains(path)) continue;
+    out.push_back({path, "not there", value});
   }
   return out;
 }

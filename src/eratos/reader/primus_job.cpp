@@ -1,4 +1,3 @@
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,44 +9,54 @@
 #include "eratos/reader/megatron_job.h"
 #include "eratos/reader/nemo.h"
 #include "eratos/reader/primus.h"
+#include "eratos/reader/primus_lora.h"
 #include "eratos/reader/torchtitan.h"
 
 namespace eratos::reader {
 
+text::Node primus_lora_of(const job::LoraSpec& spec) {
+  using text::Node;
+  Node out = Node::mapping();
+  out.set("enabled", Node::boolean(true));
+  out.set("dim", Node::integer(spec.rank));
+  out.set("alpha", Node::number(spec.alpha));
+  out.set("dropout", Node::number(spec.dropout));
+  Node targets = Node::sequence();
+  for (const PrimusLinear& linear : kPrimusLinears) {
+    if (spec.targets.test(static_cast<std::size_t>(linear.dense)) ||
+        spec.targets.test(static_cast<std::size_t>(linear.expert))) {
+      targets.append(Node::string(std::string(linear.name)));
+    }
+  }
+  out.set("target_modules", std::move(targets));
+  return out;
+}
+
 namespace {
 
-// Names: Primus configs/modules/megatron/sft_trainer.yaml, target_modules. A linear of the MLP is one
-// of the experts where there are some.
-constexpr struct {
-  std::string_view name;
-  ops::Module dense;
-  ops::Module expert;
-} kLinears[] = {
-    {"linear_qkv", ops::Module::qkv, ops::Module::qkv},
-    {"linear_proj", ops::Module::attention_out, ops::Module::attention_out},
-    {"linear_fc1", ops::Module::mlp_in, ops::Module::expert_in},
-    {"linear_fc2", ops::Module::mlp_out, ops::Module::expert_out},
-};
-
-void add_lora(const text::Node& lora, JobRead& out) {
+Result<void> add_lora(const text::Node& lora, JobRead& out) {
+  Diagnostics bad;
+  Fields fields(&lora, "lora", bad);
   job::LoraSpec& spec = out.job.lora;
-  const auto number = [&](const char* key, double otherwise) {
-    const text::Node* node = lora.find(key);
-    return node != nullptr && node->is_scalar() ? std::strtod(node->raw().c_str(), nullptr)
-                                                : otherwise;
-  };
-  spec.rank = static_cast<int>(number("dim", 32));
-  spec.alpha = number("alpha", 32);
-  spec.dropout = number("dropout", 0);
+  spec.rank = 32;
+  fields.read("dim", spec.rank);
+  fields.read("alpha", spec.alpha);
+  fields.read("dropout", spec.dropout);
+  if (spec.rank < 1) fields.fail("dim", "`lora.dim` is no rank of 1 or more", "or lora.enabled: false");
+  if (!(spec.dropout >= 0 && spec.dropout < 1)) {
+    fields.fail("dropout", "`lora.dropout` is no probability below 1");
+  }
+  if (!bad.empty()) return faults(std::move(bad));
+  const bool experts = model::is_moe(out.job.model);
   const text::Node* targets = lora.find("target_modules");
-  for (const auto& linear : kLinears) {
+  for (const auto& linear : kPrimusLinears) {
     bool named = targets == nullptr;
     if (targets != nullptr && targets->is_sequence()) {
       for (const text::Node& item : targets->items()) named = named || item.raw() == linear.name;
     }
     if (!named) continue;
     spec.targets.set(static_cast<std::size_t>(linear.dense));
-    spec.targets.set(static_cast<std::size_t>(linear.expert));
+    if (experts) spec.targets.set(static_cast<std::size_t>(linear.expert));
   }
   const text::Node written = job_to_node(out.job);
   for_each_value(*written.find("lora"), "lora", [&](const std::string& path, const text::Node& value) {
@@ -55,6 +64,7 @@ void add_lora(const text::Node& lora, JobRead& out) {
                                    .where = lora.where(), .rule = "the adapters' block"};
   });
   out.report.provenance.erase("lora");
+  return {};
 }
 
 Result<JobRead> of_megatron(const PrimusConfig& config) {
@@ -66,7 +76,9 @@ Result<JobRead> of_megatron(const PrimusConfig& config) {
                                          .name_at = config.name_at,
                                          .model_at = config.model_at});
   const text::Node* on = text::find_at(config.keys, "lora.enabled");
-  if (out && on != nullptr && on->raw() == "true") add_lora(*config.keys.find("lora"), *out);
+  if (out && on != nullptr && on->raw() == "true") {
+    if (auto added = add_lora(*config.keys.find("lora"), *out); !added) return faults(added.error());
+  }
   return out;
 }
 

@@ -1,8 +1,10 @@
 // One number of the answer as a tree. Every node carries formula, inputs and source; values come
 // from the projection itself, never from a second calculation.
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include "eratos/projection/compose.h"
 #include "eratos/projection/projection.h"
@@ -151,18 +153,21 @@ Explanation explain_mfu(const Scene& s) {
            explain_tokens(s)}};
 }
 
-Explanation explain_memory(const Scene& s) {
+Explanation explain_stage(const Scene& s, int rank) {
   const MemoryAnswer& m = s.answer.memory;
-  const auto stage_index = static_cast<std::size_t>(m.peak_stage);
+  const auto stage_index = static_cast<std::size_t>(rank);
   const memory::StageMemory& stage = m.stages[stage_index];
+  const std::string which = rank == m.peak_stage ? "worst stage" : "stage " + std::to_string(rank);
   const memory::StateRules rules = state_rules(s.job);
   Explanation e{"memory.allocated_peak",
                 gibibytes(stage.allocated),
-                "parameters + gradients + optimizer + activations + transient + workspace, worst stage",
+                "parameters + gradients + optimizer + activations + transient + workspace, " + which,
                 "docs/MODEL.md, memory",
                 "analytic",
                 {}};
-  e.inputs.push_back(input("stage (pipeline rank at the peak)", m.peak_stage));
+  e.inputs.push_back(input(rank == m.peak_stage ? "stage (pipeline rank at the peak)"
+                                                : "stage (pipeline rank)",
+                           rank));
   e.inputs.push_back({"memory.parameters", gibibytes(stage.parameters), "P * bytes / shards",
                       "arXiv 1910.02054 section 3.1",
                       "analytic",
@@ -189,7 +194,7 @@ Explanation explain_memory(const Scene& s) {
                           "analytic",
                           {leaf("micro-batches in flight", text("%.3g", stage.in_flight), "analytic",
                                 "the schedule at the peak")}};
-  const memory::StageInput in = rank_input(s.job, m.peak_stage, s.w);
+  const memory::StageInput in = rank_input(s.job, rank, s.w);
   for (const memory::Holder& h : memory::holders(s.w.lowered.programs, in, 16)) {
     activations.inputs.push_back(leaf(std::string(ops::name_of(h.module)) + "." + h.name,
                                       gibibytes(h.bytes), "analytic",
@@ -213,8 +218,8 @@ Explanation explain_memory(const Scene& s) {
   reserved.inputs.push_back(std::move(e));
   reserved.inputs.push_back(leaf("reserve", text("%g", overheads.reserve_fraction), "assumed",
                                  "fragmentation and caches of the allocator, " + profile));
-  Explanation device{"memory.device_peak", gibibytes(m.device_peak),
-                     "reserved + context + communicators, worst stage", "docs/MODEL.md, memory",
+  Explanation device{"memory.device_peak", gibibytes(stage.device),
+                     "reserved + context + communicators, " + which, "docs/MODEL.md, memory",
                      "analytic",
                      {}};
   device.inputs.push_back(std::move(reserved));
@@ -223,6 +228,127 @@ Explanation explain_memory(const Scene& s) {
   device.inputs.push_back(leaf("memory.communication", gibibytes(stage.communication), "assumed",
                                "communicator buffers of " + profile));
   return device;
+}
+
+Explanation explain_memory(const Scene& s) { return explain_stage(s, s.answer.memory.peak_stage); }
+
+// Context and library workspaces, which the JSON answer gives as one.
+Explanation explain_framework(const Scene& s, int rank) {
+  const auto& overheads = s.job.spec->framework.memory;
+  const std::string profile = "framework " + s.job.spec->framework.name;
+  return {"memory.framework",
+          gibibytes(s.answer.memory.stages[static_cast<std::size_t>(rank)].framework),
+          "context + workspace",
+          profile,
+          "assumed",
+          {leaf("memory.context", gibibytes(overheads.context), "assumed",
+                "CUDA or HIP context of " + profile),
+           leaf("memory.workspace", gibibytes(overheads.workspace), "assumed",
+                "library workspaces of " + profile)}};
+}
+
+Explanation explain_fits(const Scene& s) {
+  const MemoryAnswer& m = s.answer.memory;
+  return {"memory.fits",
+          m.fits ? "true" : "false",
+          "device_peak <= capacity * (1 - margin)",
+          "definition",
+          "analytic",
+          {explain_memory(s),
+           leaf("memory.capacity", gibibytes(m.capacity), "input",
+                "memory.visible_bytes of " + s.job.spec->cluster.accelerator.name + ": " +
+                    s.job.spec->cluster.accelerator.source),
+           leaf("memory.margin", text("%g", m.margin), "input", "--memory-margin"),
+           leaf("memory.peak_stage", count(m.peak_stage), "analytic",
+                "the pipeline rank whose device peak is highest")}};
+}
+
+Explanation explain_bubble_ratio(const Scene& s) {
+  return {"time.bubble_ratio",
+          text("%.4g", s.answer.time.bubble_ratio()),
+          "bubble / step",
+          "definition",
+          "analytic",
+          {explain_bubble(s), leaf("time.step", seconds(s.answer.time.step), "calibrated",
+                                   "docs/MODEL.md, step"),
+           leaf("time.critical_stage", count(s.answer.time.critical_stage), "analytic",
+                "the pipeline rank that the parts of the step are told of")}};
+}
+
+Explanation explain_rate(const Scene& s) {
+  const auto& b = s.job.spec->batch;
+  return {"throughput.tokens_per_s",
+          text("%.4g tokens/s", s.answer.throughput.tokens_per_s),
+          "samples_per_s * sequence",
+          "definition",
+          "analytic",
+          {input("sequence (tokens)", b.sequence),
+           {"throughput.samples_per_s",
+            text("%.4g sequences/s", s.answer.throughput.samples_per_s),
+            "global / step",
+            "definition",
+            "analytic",
+            {input("global (sequences a step)", b.global), explain_step(s)}}}};
+}
+
+// FLOPs a second as the model needs them, and as the hardware does them.
+Explanation explain_hfu(const Scene& s) {
+  const ThroughputAnswer& t = s.answer.throughput;
+  const auto& spec = *s.job.spec;
+  const FlopsPerSecond peak = spec.cluster.accelerator.peak_of(job::gemm_dtype(spec.precision));
+  return {"throughput.hfu",
+          text("%.4f", t.hfu),
+          "hardware_tflops_per_gpu / peak",
+          "arXiv 2205.05198 section 4",
+          "analytic",
+          {{"throughput.hardware_tflops_per_gpu",
+            text("%.1f TFLOP/s", t.hardware_flops_per_gpu.value * 1e-12),
+            "FLOPs of all matrix work of a step, recomputed passes included / step / W",
+            "the lowered programs",
+            "analytic",
+            {}},
+           {"throughput.model_tflops_per_gpu",
+            text("%.1f TFLOP/s", t.model_flops_per_gpu.value * 1e-12),
+            "tokens_per_s_per_gpu * model FLOPs a token",
+            "docs/MODEL.md, conventions",
+            "analytic",
+            {explain_tokens(s)}},
+           leaf("peak", text("%.1f TFLOP/s", peak.value * 1e-12), "input",
+                spec.cluster.accelerator.source)}};
+}
+
+Explanation explain_confidence(const Scene& s) {
+  const Confidence& c = s.answer.confidence;
+  const auto band = [&](const char* key, std::string value, const char* formula) {
+    return leaf(key, std::move(value), "calibrated", std::string(formula) + ": " + c.basis);
+  };
+  return {"confidence",
+          c.basis,
+          "projection * (1 - band), projection * (1 + band)",
+          "residuals of calibration " + s.answer.calibration,
+          "calibrated",
+          {band("confidence.step[0]", seconds(c.step.first), "shortest step of the band"),
+           band("confidence.step[1]", seconds(c.step.second), "longest step of the band"),
+           band("confidence.peak[0]", gibibytes(c.peak.first), "least memory of the band"),
+           band("confidence.peak[1]", gibibytes(c.peak.second), "most memory of the band")}};
+}
+
+Explanation explain_active(const Scene& s) {
+  const model::Architecture& a = s.job.spec->model;
+  Explanation e{"parameters.active", count(s.answer.parameters.active),
+                "total - weights of the experts that a token does not visit",
+                a.source,
+                "analytic",
+                {leaf("parameters.total", count(s.answer.parameters.total), "analytic", a.source)}};
+  for (std::size_t i = 0; i < s.answer.parameters.per_stage.size(); ++i) {
+    e.inputs.push_back({"parameters.per_stage[" + std::to_string(i) + "]",
+                        count(s.answer.parameters.per_stage[i]),
+                        "local weights of one rank of the stage: its layers, cut over tp, etp and ep",
+                        "the lowered programs",
+                        "analytic",
+                        {}});
+  }
+  return e;
 }
 
 Explanation explain_parameters(const Scene& s) {
@@ -239,24 +365,47 @@ struct Key {
   Explanation (*explain)(const Scene&);
 };
 
-constexpr std::array<Key, 7> kKeys{{{"throughput.tokens_per_s_per_gpu", explain_tokens},
+constexpr std::array<Key, 13> kKeys{{{"throughput.tokens_per_s_per_gpu", explain_tokens},
                                     {"throughput.mfu", explain_mfu},
                                     {"time.step", explain_step},
                                     {"time.compute", explain_compute},
                                     {"time.bubble", explain_bubble},
                                     {"memory.device_peak", explain_memory},
-                                    {"parameters.total", explain_parameters}}};
+                                    {"parameters.total", explain_parameters},
+                                    {"parameters.active", explain_active},
+                                    {"memory.fits", explain_fits},
+                                    {"time.bubble_ratio", explain_bubble_ratio},
+                                    {"throughput.tokens_per_s", explain_rate},
+                                    {"throughput.hfu", explain_hfu},
+                                    {"confidence", explain_confidence}}};
 
-// "time.step_s" and "time.step" are one key: the JSON's names carry the unit.
-std::string without_unit(const std::string& key) {
-  for (const char* suffix : {"_bytes", "_s"}) {
-    const std::string tail(suffix);
-    const bool rate = key.find("per_s") != std::string::npos;
-    if (!rate && key.size() > tail.size() && key.compare(key.size() - tail.size(), tail.size(), tail) == 0) {
-      return key.substr(0, key.size() - tail.size());
+// "time.step_s" and "time.step" are one key: the JSON's names carry the unit, behind the name, before
+// an index ("confidence.step_s[0]") or on the group ("time.by_module_s.qkv").
+std::string without_unit(std::string key) {
+  if (key.find("per_s") != std::string::npos) return key;
+  for (const std::string suffix : {"_bytes", "_s"}) {
+    for (std::size_t at = key.find(suffix); at != std::string::npos; at = key.find(suffix, at + 1)) {
+      const std::size_t end = at + suffix.size();
+      if (end == key.size() || key[end] == '[' || key[end] == '.') key.erase(at, suffix.size());
     }
   }
   return key;
+}
+
+// The index and the rest of "PREFIX[i].rest".
+struct Indexed {
+  int index = 0;
+  std::string rest;
+};
+std::optional<Indexed> indexed(const std::string& key, const std::string& prefix) {
+  if (key.rfind(prefix + '[', 0) != 0) return std::nullopt;
+  const char* begin = key.data() + prefix.size() + 1;
+  const char* end = key.data() + key.size();
+  Indexed out;
+  const auto [at, error] = std::from_chars(begin, end, out.index);
+  if (error != std::errc() || at == end || *at != ']') return std::nullopt;
+  out.rest.assign(at + 1, end);
+  return out;
 }
 
 // The node called `key` anywhere below, or nothing.
@@ -273,7 +422,13 @@ const Explanation* find_node(const Explanation& e, const std::string& key) {
 std::vector<std::string> explainable_keys() {
   std::vector<std::string> names;
   for (const Key& k : kKeys) names.emplace_back(k.name);
-  for (const char* more : {"time.launch", "time.optimizer", "time.exposed.tp", "time.exposed.cp",
+  for (const char* more : {"parameters.per_stage[i]", "memory.stages[i].parameters",
+                           "memory.stages[i].activations", "memory.stages[i].device",
+                           "memory.framework", "memory.capacity", "memory.margin",
+                           "memory.peak_stage", "time.critical_stage", "time.by_module.MODULE",
+                           "throughput.samples_per_s", "throughput.model_tflops_per_gpu",
+                           "throughput.hardware_tflops_per_gpu", "confidence.step[0]",
+                           "confidence.peak[0]", "time.launch", "time.optimizer", "time.exposed.tp", "time.exposed.cp",
                            "time.exposed.ep", "time.exposed.pp", "time.exposed.dp",
                            "memory.parameters", "memory.gradients", "memory.optimizer",
                            "memory.activations", "memory.transient", "memory.workspace",
@@ -293,6 +448,37 @@ Result<Explanation> explain(const job::CheckedJob& job, const calibration::Calib
     return fault({{}, scene.answer.warnings.empty() ? "the job has no projection"
                                                     : scene.answer.warnings.front().message,
                   "see `eratos check`", ""});
+  }
+  // One rank's bytes: the same tree as the worst one's.
+  if (const auto stage = indexed(wanted, "memory.stages"); stage && stage->rest.rfind('.', 0) == 0) {
+    const auto ranks = static_cast<int>(scene.answer.memory.stages.size());
+    if (stage->index < 0 || stage->index >= ranks) {
+      return fault({{}, "`" + key + "` is no stage of 0.." + std::to_string(ranks - 1), "", ""});
+    }
+    const memory::StageMemory& at =
+        scene.answer.memory.stages[static_cast<std::size_t>(stage->index)];
+    std::string name = stage->rest.substr(1);
+    if (name == "peak" || name == "reserved" || name == "device") {
+      name = (name == "peak" ? "allocated" : name) + "_peak";
+    }
+    if (name == "framework") return explain_framework(scene, stage->index);
+    if (name == "stage") return input(key.c_str(), stage->index);
+    if (name == "in_flight_micro_batches") {
+      return leaf(key, text("%.4g", at.in_flight), "analytic", "the schedule at the rank's peak");
+    }
+    if (name == "waiting_micro_batches") {
+      return leaf(key, text("%.4g", at.waiting), "analytic",
+                  "the schedule at the rank's peak: between input and weight gradient");
+    }
+    const Explanation tree = explain_stage(scene, stage->index);
+    if (const Explanation* found = find_node(tree, "memory." + name)) return *found;
+  }
+  if (wanted == "memory.framework") return explain_framework(scene, scene.answer.memory.peak_stage);
+  for (std::size_t m = 0; m < scene.answer.time.by_module.size(); ++m) {
+    const auto module = static_cast<ops::Module>(m);
+    if (wanted == "time.by_module." + std::string(ops::name_of(module))) {
+      return explain_module_time(scene, module);
+    }
   }
   for (const Key& k : kKeys) {
     const Explanation tree = k.explain(scene);

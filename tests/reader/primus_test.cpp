@@ -178,7 +178,7 @@ TEST(PrimusJob, DeepSeekLayoutDecidesTheChunks) {
   EXPECT_EQ(out.job.routing.dispatcher, job::Dispatcher::deepep);
   EXPECT_EQ(out.report.provenance.at("moe.dispatcher").rule,
             "use_turbo_deepep: replaces moe_token_dispatcher_type at run time");
-  EXPECT_TRUE(model::has_mla(out.job.model));
+  EXPECT_TRUE(std::holds_alternative<layer::MlaSpec>(out.job.model.blocks.front().mixer));
   EXPECT_EQ(out.job.model.mtp_layers, 1);
   EXPECT_EQ(out.job.model.pattern[2], 0);
   EXPECT_EQ(out.job.model.pattern[3], 1);

@@ -91,5 +91,15 @@ TEST(Csv, FilesAreRead) {
             scratch.path("s.csv") + ": error: no such file; did you mean `r.csv`?");
 }
 
+TEST(Csv, FieldsAreWrittenAsTheyAreRead) {
+  EXPECT_EQ(csv_field("plain text"), "plain text");
+  EXPECT_EQ(csv_field("a,b"), "\"a,b\"");
+  EXPECT_EQ(csv_field("say \"it\""), "\"say \"\"it\"\"\"");
+  const std::string odd = "a,\"b\"\r\nc";
+  const auto table = parse_csv("x,y\n" + csv_field(odd) + ",1\n", "odd.csv");
+  ASSERT_TRUE(table.has_value());
+  EXPECT_EQ(table->cell(0, 0), odd);
+}
+
 }  // namespace
 }  // namespace eratos::text

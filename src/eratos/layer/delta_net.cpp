@@ -146,17 +146,7 @@ void check_delta_net(const DeltaNetSpec& s, const parallel::ParallelSpec& p, Dia
            "give positive numbers, value heads a multiple of key heads");
     return;
   }
-  if (s.key_heads % p.tp != 0) {
-    reject(out, "parallel.tp",
-           "tp=" + number(p.tp) + " does not divide the " + number(s.key_heads) +
-               " linear-attention key heads",
-           "choose a tp that divides " + number(s.key_heads));
-  } else if (s.key_heads / p.tp % p.cp != 0) {
-    reject(out, "parallel.cp",
-           "cp=" + number(p.cp) + " does not divide the rank's " + number(s.key_heads / p.tp) +
-               " linear-attention key heads, which context parallelism trades for positions",
-           "choose a tp*cp that divides " + number(s.key_heads));
-  }
+  check_cut_twice(s.key_heads, "linear-attention key heads", p, out);
 }
 
 TensorId delta_net_forward(const DeltaNetSpec& spec, Builder& b, TensorId x, DeltaNetState& s) {

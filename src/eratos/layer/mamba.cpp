@@ -98,17 +98,7 @@ void check_mamba(const MambaSpec& s, const parallel::ParallelSpec& p, Diagnostic
            "give positive numbers, heads a multiple of groups");
     return;
   }
-  if (s.groups % p.tp != 0) {
-    reject(
-        out, "parallel.tp",
-        "tp=" + number(p.tp) + " does not divide the " + number(s.groups) + " state-space groups",
-        "choose a tp that divides " + number(s.groups));
-  } else if (s.groups / p.tp % p.cp != 0) {
-    reject(out, "parallel.cp",
-           "cp=" + number(p.cp) + " does not divide the rank's " + number(s.groups / p.tp) +
-               " state-space groups, which context parallelism trades for positions",
-           "choose a tp*cp that divides " + number(s.groups));
-  }
+  check_cut_twice(s.groups, "state-space groups", p, out);
 }
 
 TensorId mamba_forward(const MambaSpec& spec, Builder& b, TensorId x, MambaState& s) {

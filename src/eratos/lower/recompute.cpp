@@ -11,6 +11,7 @@ namespace eratos::lower {
 
 namespace {
 
+using ops::kMaxTensors;
 using ops::Module;
 using ops::TensorId;
 
@@ -28,7 +29,6 @@ struct Stretch {
   bool needed = false;  // by the op at hand
 };
 
-inline constexpr std::size_t kMaxTensors = 4096;
 inline constexpr std::size_t kMaxStretches = 256;
 
 class Recompute {

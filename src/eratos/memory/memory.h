@@ -102,8 +102,8 @@ struct ProgramMemory {
 
 // Walks forward, then backward, in program order: a tensor lives from the op that writes it to
 // the last that reads it, a kept one to its last reader in backward. Bytes are rounded up to
-// `rounding` a tensor. `split`: also with the weights' gradients put off. Allocation: none. Limit: 1024
-// tensors a program.
+// `rounding` a tensor. `split`: also with the weights' gradients put off. Allocation: none. Limit:
+// ops::kMaxTensors a program.
 void walk(const ops::Program& program, Bytes rounding, bool split, ProgramMemory& out);
 
 // By tensor: is it read by a weight gradient and made before one? That is what a backward that puts

@@ -12,14 +12,13 @@ namespace eratos::memory {
 
 namespace {
 
-constexpr std::size_t kMostTensors = 1024;
 constexpr std::int16_t kNever = -1;
 
 // Left uninitialised: only the entries of the program's own tensors are used.
 struct Lifetimes {
-  std::array<double, kMostTensors> bytes;  // rounded up
-  std::array<std::int16_t, kMostTensors> last_read;
-  std::array<bool, kMostTensors> alive;
+  std::array<double, ops::kMaxTensors> bytes;  // rounded up
+  std::array<std::int16_t, ops::kMaxTensors> last_read;
+  std::array<bool, ops::kMaxTensors> alive;
 };
 
 void find_last_reads(const std::vector<ops::Op>& list, std::size_t tensors, Lifetimes& life) {
@@ -106,7 +105,7 @@ void find_put_off(const ops::Program& p, std::span<bool> out) {
 
 void walk(const ops::Program& p, Bytes rounding, bool split, ProgramMemory& out) {
   const std::size_t count = p.tensors.size();
-  ERATOS_CHECK(count <= kMostTensors);
+  ERATOS_CHECK(count <= ops::kMaxTensors);
   out = ProgramMemory{};
   out.name = p.name;
   count_parameters(p, out);
@@ -136,7 +135,7 @@ void walk(const ops::Program& p, Bytes rounding, bool split, ProgramMemory& out)
   // and nothing writes.
   find_last_reads(p.backward, count, life);
   live = saved;
-  std::array<bool, kMostTensors> made;
+  std::array<bool, ops::kMaxTensors> made;
   std::fill_n(made.begin(), count, false);
   for (const auto* list : {&p.forward, &p.backward}) {
     for (const ops::Op& op : *list) {
@@ -160,7 +159,7 @@ void walk(const ops::Program& p, Bytes rounding, bool split, ProgramMemory& out)
   // The same with the weights' gradients put off: what they read stays, what only they make does not
   // come to be.
   if (split) {
-    std::array<bool, kMostTensors> wanted;
+    std::array<bool, ops::kMaxTensors> wanted;
     find_put_off(p, {wanted.data(), count});
     double put_off = 0;
     for (std::size_t i = 0; i < count; ++i) put_off += wanted[i] ? life.bytes[i] : 0;

@@ -96,11 +96,4 @@ bool is_moe(const Architecture& a) {
   return false;
 }
 
-bool has_mla(const Architecture& a) {
-  for (const layer::BlockSpec& block : a.blocks) {
-    if (std::holds_alternative<MlaSpec>(block.mixer)) return true;
-  }
-  return false;
-}
-
 }  // namespace eratos::model

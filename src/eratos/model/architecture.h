@@ -52,6 +52,5 @@ ParameterCount count_parameters(const Architecture& a, double vocab_padded = 0,
 
 // True when some block routes to experts.
 bool is_moe(const Architecture& a);
-bool has_mla(const Architecture& a);
 
 }  // namespace eratos::model

@@ -12,6 +12,7 @@
 // It is a record, not a compiler: no attribute bags, no shape inference, no rewriting engine.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -210,6 +211,9 @@ struct Parameter {
   bool narrow = false;      // its products run in 8 or 4 bits: held in that format as well
   bool frozen = false;      // not trained: no gradient, no optimizer state
 };
+
+// The most tensors a program may have: passes and the walk of lifetimes hold tables of that size.
+inline constexpr std::size_t kMaxTensors = 1024;
 
 // One distinct block: a transformer layer of one kind, the embedding, the head, ...
 // `backward` holds dgrad, wgrad and recompute ops in the order they run.

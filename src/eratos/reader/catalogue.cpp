@@ -368,6 +368,16 @@ Result<model::Architecture> load_model(std::string_view name) {
   return decode_model(*tree);
 }
 
+std::string model_called(const std::string& name) {
+  if (find_file(Kind::models, name) != nullptr) return name;
+  for (const std::string& each : names_of(Kind::models)) {
+    auto tree = load_tree(Kind::models, each);
+    const text::Node* hub = tree ? tree->find("hf_id") : nullptr;
+    if (hub != nullptr && hub->raw() == name) return each;
+  }
+  return {};
+}
+
 Result<framework::FrameworkProfile> load_framework(std::string_view name) {
   auto tree = load_tree(Kind::frameworks, name);
   if (!tree) return faults(tree.error());

@@ -54,6 +54,10 @@ Result<hardware::ClusterSpec> with_nodes(const hardware::ClusterSpec& cluster, i
 
 Result<model::Architecture> load_model(std::string_view name);
 
+// The catalogue's name of a model that is called by it, by an alias or by its name on the hub, as it
+// stands or under the hub's; "" where there is none.
+std::string model_called(const std::string& name);
+
 // `NAME@GENERATION`, or NAME alone for the newest generation.
 Result<framework::FrameworkProfile> load_framework(std::string_view name);
 

@@ -39,23 +39,12 @@ std::optional<Result<model::Architecture>> config_in(const fs::path& folder) {
   return std::move(read->job.model);
 }
 
-// The catalogue's model of a hub name or of its own.
-std::string catalogue_name(const std::string& name) {
-  if (find_file(Kind::models, name) != nullptr) return name;
-  for (const std::string& each : names_of(Kind::models)) {
-    auto tree = load_tree(Kind::models, each);
-    const Node* hub = tree ? tree->find("hf_id") : nullptr;
-    if (hub != nullptr && hub->raw() == name) return each;
-  }
-  return {};
-}
-
 void put_model(Translation& t, const std::string& path, std::string_view key,
                const std::string& named) {
   const fs::path folder = fs::path(path).parent_path();
   auto found = config_in(named.empty() ? folder : folder / named);
   if (!found && !named.empty()) {
-    if (const std::string known = catalogue_name(named); !known.empty()) {
+    if (const std::string known = model_called(named); !known.empty()) {
       t.put("model", Node::string(known), key, "the catalogue's");
       return;
     }

@@ -44,19 +44,9 @@ void flatten(const Node& group, const std::string& path, Node& flat) {
   }
 }
 
-std::string hub_model(const std::string& name) {
-  if (find_file(Kind::models, name) != nullptr) return name;
-  for (const std::string& each : names_of(Kind::models)) {
-    auto tree = load_tree(Kind::models, each);
-    const Node* hub = tree ? tree->find("hf_id") : nullptr;
-    if (hub != nullptr && hub->raw() == name) return each;
-  }
-  return {};
-}
-
 // The sizes of a model that is only named, as Megatron's keys, where the file gives none.
 Result<void> add_model(const Node& named, Node& flat) {
-  const std::string known = hub_model(named.raw());
+  const std::string known = model_called(named.raw());
   if (known.empty()) {
     return fault({.where = named.where(),
                   .message = "`" + named.raw() + "` is no model of the catalogue",

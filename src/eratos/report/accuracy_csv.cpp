@@ -3,20 +3,11 @@
 #include <fmt/format.h>
 
 #include "eratos/report/accuracy.h"
+#include "eratos/text/csv.h"
 
 namespace eratos::report {
 
 namespace {
-
-std::string quoted(std::string_view s) {
-  if (s.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(s);
-  std::string out = "\"";
-  for (const char c : s) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  return out + '"';
-}
 
 std::string cell(const std::optional<double>& value) {
   return value ? fmt::format("{}", *value) : "";
@@ -36,7 +27,7 @@ std::string accuracy_csv(const std::vector<AccuracyRow>& rows) {
     for (const std::string& text :
          {r.id, r.file, std::to_string(r.line), std::string(r.ok() ? "ok" : "skipped"), r.skipped,
           r.detail, r.family, r.framework, r.gpu, r.suspect, r.excluded, r.from}) {
-      out += quoted(text) + ',';
+      out += text::csv_field(text) + ',';
     }
     out += positive(r.measured_speed) + ',' + positive(r.projected_speed) + ',' +
            cell(r.throughput_error()) + ',' + positive(r.projected_step_s) + ',' + r.memory_kind +

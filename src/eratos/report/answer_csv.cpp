@@ -4,20 +4,11 @@
 #include <fmt/format.h>
 
 #include "eratos/report/compare.h"
+#include "eratos/text/csv.h"
 
 namespace eratos::report {
 
 namespace {
-
-std::string quoted(std::string_view s) {
-  if (s.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(s);
-  std::string out = "\"";
-  for (const char c : s) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  return out + '"';
-}
 
 struct Row {
   std::string heads;
@@ -26,7 +17,7 @@ struct Row {
   void text(std::string_view head, std::string_view value) {
     const char* comma = heads.empty() ? "" : ",";
     heads += comma + std::string(head);
-    cells += comma + quoted(value);
+    cells += comma + text::csv_field(value);
   }
   void number(std::string_view head, double value) { text(head, fmt::format("{}", value)); }
   void bytes(std::string_view head, Bytes value) { number(head, std::round(value.value)); }

@@ -196,4 +196,14 @@ Result<CsvTable> parse_csv_file(const std::string& path, std::size_t max_bytes) 
   return parse_csv(*text, path, max_bytes);
 }
 
+std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += c;
+  }
+  return out + '"';
+}
+
 }  // namespace eratos::text

@@ -60,4 +60,7 @@ Result<CsvTable> parse_csv(std::string_view text, const std::string& file,
                            std::size_t max_bytes = kMaxTableBytes);
 Result<CsvTable> parse_csv_file(const std::string& path, std::size_t max_bytes = kMaxTableBytes);
 
+// A field as it stands in a CSV file: in double quotes where it must be.
+std::string csv_field(std::string_view text);
+
 }  // namespace eratos::text

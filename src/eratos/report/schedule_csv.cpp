@@ -5,22 +5,13 @@
 #include <fmt/format.h>
 
 #include "eratos/report/schedule_answer.h"
+#include "eratos/text/csv.h"
 
 namespace eratos::report {
 
 namespace {
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
-std::string quoted(std::string_view s) {
-  if (s.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(s);
-  std::string out = "\"";
-  for (const char c : s) {
-    if (c == '"') out += '"';
-    out += c;
-  }
-  return out + '"';
-}
 
 std::string time_cell(Picoseconds t, const Scale& scale) {
   const double one = scale.seconds ? 1e12 : static_cast<double>(scale.one_unit);
@@ -46,7 +37,7 @@ std::string by_rank(const ScheduleAnswer& a, std::string_view time, std::string_
       in_flight += peaks.in_flight[index(schedule::slot_of(run.shape, r, c))];
       waiting += peaks.waiting[index(schedule::slot_of(run.shape, r, c))];
     }
-    out += fmt::format("{},{},{},{},{},{},{},{},{}\n", quoted(run.name), r,
+    out += fmt::format("{},{},{},{},{},{},{},{},{}\n", text::csv_field(run.name), r,
                        time_cell(t.busy, a.scale), time_cell(t.transfer, a.scale),
                        time_cell(t.idle, a.scale), time_cell(run.timing.makespan, a.scale),
                        held_cell(peaks.ranks[index(r)].held, run.one_held, a.scale), in_flight,
@@ -67,15 +58,16 @@ std::string by_schedule(const ScheduleAnswer& a, std::string_view time, std::str
       if (t.peaks.ranks[r].held > t.peaks.ranks[index(full)].held) full = static_cast<int>(r);
     }
     out += fmt::format(
-        "{},ok,,{},{},{},{},{},{},{},{},{}\n", quoted(run.name), run.shape.chunks,
+        "{},ok,,{},{},{},{},{},{},{},{},{}\n", text::csv_field(run.name), run.shape.chunks,
         time_cell(t.makespan, a.scale), time_cell(t.ranks[index(t.critical_rank)].idle, a.scale),
         time_cell(t.pitch, a.scale), run.bounds ? time_cell(run.bounds->lower, a.scale) : "",
         run.bounds ? time_cell(run.bounds->upper, a.scale) : "", t.critical_rank,
         held_cell(t.peaks.ranks[index(full)].held, run.one_held, a.scale), full);
   }
   for (const ScheduleRefused& r : a.refused) {
-    out += fmt::format("{},refused,{},,,,,,,,,\n", quoted(r.name),
-                       quoted(r.why.message + (r.why.cure.empty() ? "" : "; " + r.why.cure)));
+    out +=
+        fmt::format("{},refused,{},,,,,,,,,\n", text::csv_field(r.name),
+                    text::csv_field(r.why.message + (r.why.cure.empty() ? "" : "; " + r.why.cure)));
   }
   return out;
 }

@@ -102,8 +102,8 @@ TEST(Truth, NamesWhatIsMissingOrNotModelled) {
        "out of scope: tpu", "tpu-v5e"},
       {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,four,8,1,1,1,,,,8" + figures,
        "unreadable number", "`mbs` is `four`"},
-      {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,1,1,1,,,,8,,,,zb-2p,,,,,1000,,,,,,,\n",
-       "schedule not modelled", "schedule zb-2p"},
+      {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,1,1,1,,,,8,,,,zb-9p,,,,,1000,,,,,,,\n",
+       "schedule not modelled", "schedule zb-9p"},
       {"x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,1,1,1,,,,8,,,,,,,,,,,,,,,,\n",
        "nothing measured that can be compared", ""},
   };
@@ -177,9 +177,21 @@ TEST(Truth, NotesChangeTheJobOrRefuseIt) {
   EXPECT_EQ(even->spec.layout.stages[0].layers, 4);
   EXPECT_EQ(even->spec.layout.stages[7].layers, 4);
 
-  const auto split = read_one(row("others-vocabpar-x", "vocabulary layers split"));
-  ASSERT_FALSE(split.has_value());
-  EXPECT_EQ(split.error().reason, "schedule not modelled");
+  for (const auto& [note, output] :
+       {std::pair{"vocabulary layers split over the pipeline, forward optimisation",
+                  parallel::OutputLayer::two_barriers},
+        std::pair{"vocabulary layers split, forward and backward optimisation",
+                  parallel::OutputLayer::one_barrier},
+        std::pair{"interlaced pipeline, synchronous", parallel::OutputLayer::interlaced}}) {
+    const auto split = read_one(row("others-vocabpar-x", note));
+    ASSERT_TRUE(split.has_value()) << split.error().detail;
+    EXPECT_EQ(split->spec.schedule.output_layer, output) << note;
+    EXPECT_EQ(split->spec.optimizer.main_gradient, DType::fp16);
+    EXPECT_EQ(split->spec.hidden_dropout, 0.1);
+  }
+  // Post-validation belongs to the zero-bubble rows of a source, not to its 1F1B.
+  const std::string validated = "optimizer post-validation on (zero-bubble rows)";
+  EXPECT_FALSE(read_one(row("others-zerobubble-x", validated))->spec.schedule.post_validation);
 
   // Fine-tuning: which linears have adapters, how long the packed parts are, what the host holds.
   const auto lora = read_one(row("nvb-x-lora-y", "cpu activation offload of 20 layers"));

@@ -59,6 +59,7 @@ struct LossBuffers {
 // Gradients, parameters, optimizer.
 struct StateRules {
   DType gradient = DType::fp32;      // held between micro-batches (main gradients)
+  bool narrow_fp16_gradient = false;  // under the fp16 recipe they are held, and reduced, in fp16
   DType moments = DType::fp32;       // of the optimizer, where the job says nothing
   bool wgrad_fused_accumulation = true;  // GEMM adds into the main gradient: no transient
   // One 16-bit tensor per distinct weight shape stands in for the gradient that the fused product

@@ -223,6 +223,10 @@ struct CastRule {
 CastRule cast_rule(Recipe r);
 inline bool is_narrow(Recipe r) { return cast_rule(r).kernels > 0; }
 
+// How a framework holds gradients under a recipe, where the job says nothing. Source: Megatron-LM
+// training/arguments.py (accumulate_allreduce_grads_in_fp32 follows from bf16, not from fp16).
+DType default_gradient(const framework::FrameworkProfile& profile, Recipe recipe);
+
 // How gradients are held between micro-batches: where products add into the buffer that is reduced,
 // the reduction's format is the buffer's. Source: Megatron-LM
 // core/distributed/param_and_grad_buffer.py (grad_dtype follows grad_reduce_in_fp32).

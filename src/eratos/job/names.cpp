@@ -133,6 +133,11 @@ CastRule cast_rule(Recipe r) {
   }
 }
 
+DType default_gradient(const framework::FrameworkProfile& profile, Recipe recipe) {
+  return recipe == Recipe::fp16 && profile.state.narrow_fp16_gradient ? DType::fp16
+                                                                      : profile.state.gradient;
+}
+
 DType held_gradient(const JobSpec& spec) {
   const bool narrow = spec.gradient_reduce_bf16 && spec.framework.state.wgrad_fused_accumulation &&
                       spec.optimizer.main_gradient == DType::fp32 &&

@@ -161,6 +161,19 @@ void append(ops::StageProgram& stage, std::uint16_t program) {
   stage.items.push_back({program, 1});
 }
 
+// S takes the softmax of its own share; after the barrier every probability is corrected for the
+// others' maximum and sum: read and written once more, in fp32, before T's products. Interlaced shares
+// exchange both before they take it. Source: arXiv 2411.05288, section 4.2.
+void correct_softmax(const job::CheckedJob& job, double logits, ops::Program& p) {
+  const parallel::OutputLayer output = job.parallel.output_layer;
+  if (output == parallel::OutputLayer::interlaced) return;
+  ops::Op op;
+  op.pass = output == parallel::OutputLayer::one_barrier ? ops::Pass::wgrad : ops::Pass::dgrad;
+  op.module = ops::Module::loss;
+  op.work = ops::Elementwise{bytes_of(2 * logits, DType::fp32), ops::ElementwiseClass::streaming};
+  p.backward.insert(p.backward.begin(), op);
+}
+
 // Both vocabulary layers cut over all pipeline ranks: every rank has the same share, the vocabulary
 // padded to a multiple of p. Source: arXiv 2411.05288, sections 3 and 4.
 // Assumes: each rank applies the final norm to the broadcast input itself.
@@ -176,6 +189,7 @@ void lower_shares(const job::CheckedJob& job, const layer::LayerContext& c, ops:
   model::lower_embedding(embedding, c, out.programs[first]);
   const std::uint16_t last = take(out);
   model::lower_output(output, c, !spec.model.tie_embeddings, out.programs[last]);
+  correct_softmax(job, share * c.tokens() / c.tp, out.programs[last]);
   for (const std::uint16_t program : {first, last}) {
     settle(spec, c, out.programs[program]);
     finish(out.programs[program], job);

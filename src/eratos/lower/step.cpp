@@ -61,9 +61,10 @@ void reduce_gradients(const job::CheckedJob& job, double elements, double narrow
   if (elements <= 0 || parallel::group_of(job.parallel, axis).size <= 1) return;
   const job::JobSpec& spec = *job.spec;
   const auto& profile = spec.framework;
-  const DType gradient = profile.state.gradient_reduce_fp32 && !spec.gradient_reduce_bf16
-                             ? DType::fp32
-                             : job::activation_dtype(spec.precision);
+  // Gradients held narrower than the wire's format go over it as they are.
+  const bool wide = profile.state.gradient_reduce_fp32 && !spec.gradient_reduce_bf16 &&
+                    spec.optimizer.main_gradient != DType::fp16;
+  const DType gradient = wide ? DType::fp32 : job::activation_dtype(spec.precision);
   const Bytes bytes = bytes_of(elements, gradient);
   const double hidden = spec.overlap.grad_reduce ? profile.overlap.dp_share : 0.0;
   const Sharding sharding = job.parallel.sharding;
@@ -73,11 +74,11 @@ void reduce_gradients(const job::CheckedJob& job, double elements, double narrow
                                     : CollectiveKind::reduce_scatter;
     collective(out, Module::gradient_reduce, kind, axis, ops::Stream::dp, bytes, hidden);
     const double gather = spec.overlap.param_gather ? profile.overlap.dp_share : 0.0;
-    const double wide = bytes_per_element(job::activation_dtype(spec.precision));
+    const double each = bytes_per_element(job::activation_dtype(spec.precision));
     const double narrow_bytes =
-        spec.narrow.parameter_gather ? job::cast_rule(spec.precision).gathered_bytes : wide;
+        spec.narrow.parameter_gather ? job::cast_rule(spec.precision).gathered_bytes : each;
     collective(out, Module::parameter_gather, CollectiveKind::all_gather, axis, ops::Stream::dp,
-               Bytes{(elements - narrow) * wide + narrow * narrow_bytes}, gather);
+               Bytes{(elements - narrow) * each + narrow * narrow_bytes}, gather);
   } else if (sharding == Sharding::none) {
     collective(out, Module::gradient_reduce, CollectiveKind::all_reduce, axis, ops::Stream::dp, bytes,
                hidden);

@@ -98,6 +98,7 @@ StepTime step_time(const job::CheckedJob& job, const Pricing& pricing, const Wor
   const double hidden_gather = std::min(gather, gather_share * forward);
   out.dp_exposed = reduce - hidden_reduce + gather - hidden_gather +
                    kappa * (hidden_reduce + hidden_gather);
+  if (reduce + gather > 0) out.dp_share = out.dp_exposed / (reduce + gather);
   return out;
 }
 

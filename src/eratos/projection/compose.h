@@ -17,6 +17,7 @@ memory::StageInput rank_input(const job::CheckedJob& job, int rank, Workspace& w
 
 struct StepTime {
   double dp_exposed = 0;
+  double dp_share = 1;  // of the time of reduction and gather: what is exposed, contention included
   double optimizer = 0;
 };
 // Once-a-step ops of a rank, given one micro-batch's passes of it.

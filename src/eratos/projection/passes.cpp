@@ -45,6 +45,12 @@ schedule::OutputLinks output_links(const job::CheckedJob& job, const Pricing& pr
     links.barrier = price(ops::CollectiveKind::all_reduce, statistics);
     links.second_barrier = price(ops::CollectiveKind::all_reduce, hidden);
   }
+  // The embedding's shares are summed too, and its gradient goes to all of them. Beside other work where
+  // no rank waits; interlaced ranks all stand.
+  if (job.parallel.output_layer == OutputLayer::interlaced) {
+    links.barrier += price(ops::CollectiveKind::all_reduce, hidden);
+    links.second_barrier += links.broadcast;
+  }
   return links;
 }
 
@@ -161,6 +167,21 @@ schedule::Costs costs_of(const job::CheckedJob& job, Workspace& w) {
           .output_links = job.parallel.output_layer == OutputLayer::last_stage ? schedule::OutputLinks{}
                                                                                : w.output_links,
           .limits = w.limits};
+}
+
+OnePass one_pass(const job::CheckedJob& job, const Workspace& w, int rank) {
+  const int parts = lower::parts_of(job);
+  const double copies = parallel::copies_of(job.parallel.placement);
+  const bool split = schedule_of(job).splits_backward && !schedule_of(job).side_by_side;
+  OnePass pass;
+  for (int part = 0; part < parts; ++part) {
+    const PartTime& t = w.parts[static_cast<std::size_t>(rank * parts + part)];
+    const bool halves = split && part < parallel::chunks_of(job.parallel);
+    pass.forward += t.forward.duration / copies;
+    pass.backward +=
+        (halves ? t.input_gradient.duration + t.weight_gradient.duration : t.backward.duration) / copies;
+  }
+  return pass;
 }
 
 RankTotal total_of(const job::CheckedJob& job, const Workspace& w, int rank) {

@@ -31,6 +31,13 @@ void fill_times(const job::CheckedJob& job, const Pricing& pricing, Workspace& w
 // Everything the schedule is told; views into `w`.
 schedule::Costs costs_of(const job::CheckedJob& job, Workspace& w);
 
+// One micro-batch through all parts of a rank.
+struct OnePass {
+  double forward = 0;
+  double backward = 0;
+};
+OnePass one_pass(const job::CheckedJob& job, const Workspace& w, int rank);
+
 // A rank's whole step by streams and modules, and its passes' time without waiting. Needs w.parts and,
 // for a schedule that mixes whole and split backwards, w.order.
 struct RankTotal {

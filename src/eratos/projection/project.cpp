@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cstddef>
+#include <variant>
 
 #include "eratos/lower/lower.h"
 #include "eratos/projection/compose.h"
 #include "eratos/projection/passes.h"
 #include "eratos/projection/state.h"
 #include "eratos/projection/warnings.h"
+#include "eratos/schedule/steady.h"
 
 namespace eratos::projection {
 
@@ -48,27 +50,6 @@ void answer_memory(const job::CheckedJob& job, const Options& options, Workspace
   memory::module_memory(w.lowered.programs, rank_input(job, out.peak_stage, w), out.saved_by_module);
 }
 
-// One micro-batch through all parts of a rank.
-struct OnePass {
-  double forward = 0;
-  double backward = 0;
-};
-
-OnePass one_pass(const job::CheckedJob& job, const Workspace& w, int rank) {
-  const int parts = lower::parts_of(job);
-  const double copies = parallel::copies_of(job.parallel.placement);
-  const bool split = schedule_of(job).splits_backward && !schedule_of(job).side_by_side;
-  OnePass pass;
-  for (int part = 0; part < parts; ++part) {
-    const PartTime& t = w.parts[static_cast<std::size_t>(rank * parts + part)];
-    const bool halves = split && part < parallel::chunks_of(job.parallel);
-    pass.forward += t.forward.duration / copies;
-    pass.backward +=
-        (halves ? t.input_gradient.duration + t.weight_gradient.duration : t.backward.duration) / copies;
-  }
-  return pass;
-}
-
 // What a pair of passes side by side hides comes off the communication of experts first, then off
 // whatever else is exposed.
 void hide_in_pairs(double hidden, PassTime& sum) {
@@ -77,6 +58,16 @@ void hide_in_pairs(double hidden, PassTime& sum) {
     *exposed -= less;
     hidden -= less;
   }
+}
+
+// total_of() counts the passes of an order that mixes whole and split backwards, so it needs all of it.
+Result<void> simulated_step(const schedule::Schedule& schedule, const schedule::Shape& shape,
+                            const schedule::Costs& costs, Workspace& w) {
+  if (!schedule.side_by_side) {
+    return schedule::simulate_fast(schedule, shape, costs, w.order, w.schedule, w.timing);
+  }
+  auto ordered = schedule::make_order(schedule, shape, costs, w.order);
+  return ordered ? schedule::simulate(w.order, costs, w.schedule, w.timing) : ordered;
 }
 
 // Returns matrix FLOPs of the whole step over all pipeline ranks.
@@ -97,9 +88,7 @@ double answer_time(const job::CheckedJob& job, const Pricing& pricing, Workspace
   const schedule::Schedule& schedule = schedule_of(job);
   const schedule::Shape shape = shape_of(job);
   const schedule::Costs costs = costs_of(job, w);
-  const auto ordered = schedule::make_order(schedule, shape, costs, w.order);
-  const auto simulated =
-      ordered ? schedule::simulate(w.order, costs, w.schedule, w.timing) : ordered;
+  const auto simulated = simulated_step(schedule, shape, costs, w);
   if (!simulated) {
     warnings.push_back({"schedule-refused", simulated.error().front().message});
     return 0;
@@ -151,7 +140,10 @@ double answer_time(const job::CheckedJob& job, const Pricing& pricing, Workspace
   }
   for (std::size_t i = 0; i < kModules; ++i) out.by_module[i] = Seconds{sum.module[i]};
   for (const ops::Op& op : w.lowered.step_ops[static_cast<std::size_t>(rank)]) {
-    out.by_module[static_cast<std::size_t>(op.module)] += Seconds{price(op, pricing)};
+    const auto* c = std::get_if<ops::Collective>(&op.work);
+    const bool on_dp = c != nullptr && op.stream == ops::Stream::dp;
+    const double share = on_dp ? steps[static_cast<std::size_t>(rank)].dp_share : 1.0;
+    out.by_module[static_cast<std::size_t>(op.module)] += Seconds{share * price(op, pricing)};
   }
   return flops;
 }

@@ -40,7 +40,8 @@ Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibr
   const schedule::Shape shape = shape_of(job);
   Screen out;
   // An order that looks at times is the same only for the same times.
-  if (schedule.generate_for != nullptr) fill_times(job, make_pricing(job, calibration), w);
+  const bool cut = job.parallel.output_layer != parallel::OutputLayer::last_stage;
+  if (schedule.generate_for != nullptr || cut) fill_times(job, make_pricing(job, calibration), w);
   if (!schedule::find_peaks(schedule, shape, costs_of(job, w), w.order, w.peaks)) return out;
 
   const memory::StateRules state = state_rules(job);

@@ -43,6 +43,7 @@ void for_each_field(Profile& p, See&& see) {
   see("loss", "fused_traffic_bytes_per_logit", p.loss.fused_traffic_per_logit);
 
   see("state", "gradient", p.state.gradient);
+  see("state", "narrow_fp16_gradient", p.state.narrow_fp16_gradient);
   see("state", "moments", p.state.moments);
   see("state", "wgrad_fused_accumulation", p.state.wgrad_fused_accumulation);
   see("state", "gradient_placeholders", p.state.gradient_placeholders);

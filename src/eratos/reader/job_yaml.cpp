@@ -205,7 +205,7 @@ void read_recompute(Fields& top, job::RecomputeSpec& spec) {
 }
 
 void read_optimizer(Fields& top, JobSpec& job) {
-  job.optimizer.main_gradient = job.framework.state.gradient;
+  job.optimizer.main_gradient = job::default_gradient(job.framework, job.precision);
   job.optimizer.exp_avg = job.framework.state.moments;
   job.optimizer.exp_avg_sq = job.framework.state.moments;
   Fields optimizer = top.child("optimizer");

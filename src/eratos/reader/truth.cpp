@@ -84,6 +84,14 @@ void apply_setting(std::string_view what, job::JobSpec& spec) {
       if (parallel::name_of(o) == what.substr(kOutput.size())) spec.schedule.output_layer = o;
     }
     ERATOS_CHECK(spec.schedule.output_layer != parallel::OutputLayer::last_stage);
+  } else if (what == "fp16") {
+    spec.precision = job::Recipe::fp16;
+    spec.optimizer.main_gradient = job::default_gradient(spec.framework, spec.precision);
+  } else if (what == "unfused attention") {
+    spec.attention = layer::AttentionKernel::unfused;
+  } else if (what == "dropout 0.1") {
+    spec.attention_dropout = 0.1;
+    spec.hidden_dropout = 0.1;
   } else if (what == "optimizer validated afterwards") {
     spec.schedule.post_validation = spec.schedule.algorithm == "zb-auto";
   } else if (what == "optimizer synchronised") {
@@ -185,10 +193,9 @@ struct RunReader::State {
       const text::Node* node = model_node(name);
       if (node == nullptr) return load_model(name);
       Result<model::Architecture> decoded = decode_model(completed_model(*node, name));
-      // A hybrid stack whose source points elsewhere for the order of its layers: the catalogue's.
-      const text::Node* other = node->find("other");
-      if (!decoded && other != nullptr && other->find("mamba_state_dim") != nullptr &&
-          other->find("pattern") == nullptr) {
+      // What a run's source leaves out of its architecture, the catalogue may know; not so where it
+      // says itself that it does not publish the sizes.
+      if (!decoded && node->find("incomplete") == nullptr) {
         if (Result<model::Architecture> known = load_model(name); known) return known;
       }
       if (decoded && decoded->name.empty()) decoded->name = name;
@@ -383,6 +390,7 @@ std::optional<Unusable> RunReader::State::fill_words(const TruthRow& row, Run& r
            {"dispatch not modelled", read_dispatch(row.text("moe_comm"), spec.routing)}}) {
     if (!what.empty()) return unusable(run.name, reason, what);
   }
+  spec.optimizer.main_gradient = job::default_gradient(spec.framework, spec.precision);
   if (spec.parallel.vpp == 1 && spec.schedule.algorithm == "interleaved-1f1b") {
     spec.schedule.algorithm = "auto";
   }

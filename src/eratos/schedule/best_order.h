@@ -1,6 +1,7 @@
 // Of several orders of one shape, which is the best that fits the ranks' limits of bytes?
 //
-// Best: the least Timing::pitch, then the least makespan, the first of equals.
+// Best: the least Timing::pitch, then the least makespan, then the least bytes on the rank that holds
+// most, the first of equals.
 // Source: the scheduler of arXiv 2401.10241, section 3.1, judges by the rank that is busy longest,
 // from its first start to its last end, as the optimizer step is validated afterwards (its section
 // 4).
@@ -55,6 +56,7 @@ class BestOrder {
   Timing timing_;
   Picoseconds pitch_ = kNone;
   Picoseconds makespan_ = kNone;
+  std::int64_t held_ = 0;
   Picoseconds most_ = kNone;
 };
 

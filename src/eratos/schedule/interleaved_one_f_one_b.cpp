@@ -238,6 +238,39 @@ std::int64_t in_flight(const Shape& s, int rank) {
   return most;
 }
 
+// The first group's forwards of chunk 0 come down as in a flow shop: rank r has run the last of
+// them no sooner than the slowest rank above lets them pass. The last group's backwards of chunk 0
+// go up the same way. Between the two rank r has all its other work. The warm-up, a group and more,
+// keeps other work out of both.
+Picoseconds lower(const Shape& s, const Costs& costs) {
+  const int group = plan_of(s).group;
+  const int m = s.micro_batches;
+  const int first = std::min(group, m);
+  const int last = m % group == 0 ? first : m % group;
+  Picoseconds once = 0;
+  Picoseconds slowest_forward = 0;
+  Picoseconds slowest_backward = 0;
+  Picoseconds best = 0;
+  for (int rank = 0; rank < s.pp; ++rank) {
+    Picoseconds work = 0;
+    for (int chunk = 0; chunk < s.chunks; ++chunk) {
+      const ChunkCost& c = costs.chunks[static_cast<std::size_t>(slot_of(s, rank, chunk))];
+      work += m * (c.forward + c.backward);
+    }
+    const ChunkCost& c = costs.chunks[static_cast<std::size_t>(slot_of(s, rank, 0))];
+    if (rank > 0) {
+      once += send_forward(costs, slot_of(s, rank - 1, 0));
+      once += send_backward(costs, slot_of(s, rank, 0));
+    }
+    once += c.forward + c.backward;
+    slowest_forward = std::max(slowest_forward, c.forward);
+    slowest_backward = std::max(slowest_backward, c.backward);
+    best = std::max(best, once + (first - 1) * slowest_forward + (last - 1) * slowest_backward +
+                              work - first * c.forward - last * c.backward);
+  }
+  return best;
+}
+
 // A group more is a turn more, the last group being what it was.
 int period(const Shape& s) { return plan_of(s).group; }
 
@@ -258,7 +291,7 @@ constinit const Schedule schedules::interleaved_one_f_one_b{
     .in_flight = in_flight,
     .micro_batches_for_peak = micro_batches_for_peak,
     .peak = peak,
-    .lower = nullptr,
+    .lower = lower,
     .upper_equal = upper_equal,
 };
 

@@ -10,9 +10,11 @@
 #include <fmt/format.h>
 
 #include "apps/commands.h"
+#include "apps/compare.h"
 #include "apps/exit_code.h"
 #include "apps/load_job.h"
 #include "apps/output.h"
+#include "eratos/parallel/schedules.h"
 #include "eratos/reader/decode.h"
 #include "eratos/reader/hardware_file.h"
 #include "eratos/report/compare.h"
@@ -148,6 +150,43 @@ std::string render(const Comparison& c, Format format, const Arguments& argument
 }
 
 }  // namespace
+
+int compare_schedules(const Arguments& arguments, Format format) {
+  Arguments plain = arguments;
+  plain.flags.erase("--schedule");
+  Comparison all;
+  const Result<void> own = add({"as it is", plain, true}, all);
+  if (!own) return report_faults(own.error());
+  const job::CheckedJob& job = all.projected.front()->job->checked;
+  Comparison others;
+  for (const parallel::ScheduleFacts& facts : parallel::kScheduleFacts) {
+    if (facts.name == "none" || job.parallel.pp == 1) continue;
+    if (facts.name == job.spec->schedule.algorithm) continue;  // as it is
+    Variant v{std::string(facts.name), plain, false};
+    std::vector<std::string>& sets = v.arguments.flags["--set"];
+    sets.push_back("schedule.algorithm=" + std::string(facts.name));
+    const int vpp = job.parallel.vpp;
+    const int asked = vpp < facts.least_vpp                          ? facts.least_vpp
+                      : facts.most_vpp > 0 && vpp > facts.most_vpp ? facts.most_vpp
+                                                                     : vpp;
+    if (asked != vpp) {
+      sets.push_back(fmt::format("parallel.vpp={}", asked));
+      v.label += fmt::format(", vpp {}", asked);
+    }
+    if (const Result<void> added = add(v, others); !added) return report_faults(added.error());
+  }
+  if (others.answers.empty() && others.refused.empty()) {
+    return report_usage("pp is 1: there is no pipeline to schedule");
+  }
+  std::stable_sort(others.answers.begin(), others.answers.end(),
+                   [](const report::Compared& a, const report::Compared& b) {
+                     return a.answer.projection->time.step < b.answer.projection->time.step;
+                   });
+  for (report::Compared& one : others.answers) all.answers.push_back(std::move(one));
+  for (report::Refused& one : others.refused) all.refused.push_back(std::move(one));
+  all.fits = all.fits && others.fits;
+  return deliver(render(all, format, arguments), arguments, fit_code(arguments, all.fits));
+}
 
 int run_compare(const Arguments& arguments) {
   const Result<Format> format = format_of(arguments, kAnswerFormats);

@@ -13,6 +13,7 @@ constexpr std::string_view kAll =
     " project memory check explain compare schedule import export list show validate completion "
     "man ";
 constexpr std::string_view kSchedule = " schedule ";
+constexpr std::string_view kDrawn = " project schedule ";
 
 constexpr Flag kFlags[] = {
     {"--cluster", "", Value::text, "C", false,
@@ -31,6 +32,15 @@ constexpr Flag kFlags[] = {
      "placeholders take the process environment as well", "", kJobs},
     {"--memory-margin", "", Value::share, "SHARE", false,
      "share of the memory to keep free before it is said to fit (0.05)", "", kProjections},
+    {"--schedule", "", Value::text, "NAME", false,
+     "order the pipeline by this one of `eratos list schedules`; auto, the framework's own; all, "
+     "every legal one compared",
+     "", " project "},
+    {"--schedule", "", Value::text, "NAME", false,
+     "order the pipeline by this one of `eratos list schedules`; auto, the framework's own", "",
+     " memory check explain "},
+    {"--micro-batch", "", Value::count, "N", false,
+     "the micro-batch that --trace draws op by op, counted from 0 (0)", "", " project "},
     {"--require-fit", "", Value::none, "", false, "exit with 1 when the job does not fit", "",
      " project memory check compare "},
     {"--to", "", Value::text, "TARGET", false, "megatron, primus, nanotron or torchtitan",
@@ -91,10 +101,10 @@ constexpr Flag kFlags[] = {
     {"--width", "", Value::count, "N", false, "columns of the picture (the terminal's, else 96)",
      "", kSchedule},
     {"--trace", "", Value::text, "FILE", false,
-     "write a Chrome/Perfetto trace there; an existing file is kept", "", kSchedule},
-    {"--svg", "", Value::text, "FILE", false, "write the picture there, as SVG", "", kSchedule},
+     "write a Chrome/Perfetto trace there; an existing file is kept", "", kDrawn},
+    {"--svg", "", Value::text, "FILE", false, "write the picture there, as SVG", "", kDrawn},
     {"--html", "", Value::text, "FILE", false,
-     "write the picture there, as a page to zoom and pan", "", kSchedule},
+     "write the picture there, as a page to zoom and pan", "", kDrawn},
     {"--format", "", Value::text, "NAME", false, "text, json, csv, markdown, html or svg",
      "text json csv markdown html svg", kSchedule},
     {"--format", "", Value::text, "NAME", false, "text, json, csv, markdown or html",
@@ -112,8 +122,6 @@ constexpr Flag kFlags[] = {
     {"--measured", "", Value::text, "FILE", false, "", "",
      " project memory check explain validate "},
     {"--mode", "", Value::text, "NAME", false, "", "", kOneJob},
-    {"--schedule", "", Value::text, "NAME", false, "", "", kOneJob},
-    {"--trace", "", Value::text, "FILE", false, "", "", kOneJob},
     {"--anchor", "", Value::text, "RUN", false, "", "", kOneJob},
 };
 

@@ -70,7 +70,8 @@ std::string import_text(const reader::JobRead& read, const Node& tree) {
     out += fmt::format("#   {} ({}): {}\n", key.key, short_place(key.where), key.reason);
   }
   if (report.unused.size() > kMostShown) {
-    out += fmt::format("#   and {} more: --format json has them all\n", report.unused.size() - kMostShown);
+    out += fmt::format("#   and {} more: --format json has them all\n",
+                       report.unused.size() - kMostShown);
   }
   for (const reader::Warning& w : report.warnings) {
     const std::string where = short_place(w.where);

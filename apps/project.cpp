@@ -1,13 +1,23 @@
 // eratos project JOB: does it fit, how fast is it, where does the step go.
 #include <string>
 
+#include <fmt/format.h>
+
 #include "apps/commands.h"
+#include "apps/compare.h"
+#include "apps/exit_code.h"
 #include "apps/load_job.h"
+#include "apps/numbers.h"
 #include "apps/output.h"
+#include "apps/pictures.h"
+#include "eratos/projection/picture.h"
 #include "eratos/report/compare.h"
 #include "eratos/report/json.h"
 #include "eratos/report/page.h"
+#include "eratos/report/quantity.h"
 #include "eratos/report/text.h"
+#include "eratos/report/timeline.h"
+#include "eratos/version.h"
 
 namespace eratos::apps {
 
@@ -30,13 +40,79 @@ std::string render_project(const report::Answer& answer, Format format,
   return "";
 }
 
+report::Stream stream_of(ops::Stream s) {
+  switch (s) {
+    case ops::Stream::tp:
+      return report::Stream::tp;
+    case ops::Stream::cp:
+      return report::Stream::cp;
+    case ops::Stream::ep:
+      return report::Stream::ep;
+    case ops::Stream::dp:
+    case ops::Stream::host:
+      return report::Stream::dp;
+    case ops::Stream::pp:
+      return report::Stream::p2p;
+    case ops::Stream::compute:
+      break;
+  }
+  return report::Stream::compute;
+}
+
+// The step of a projected job; `p` and `picture` outlive it.
+report::Timeline timeline_of(const Projected& p, const projection::StepPicture& picture) {
+  report::Timeline t;
+  t.order = &picture.order;
+  t.costs = picture.costs();
+  t.intervals = picture.intervals;
+  const job::CheckedJob& job = p.job->checked;
+  t.title = fmt::format("{} on {}, {}: {} ranks, {} micro-batches", job.spec->name,
+                        job.spec->cluster.name, picture.schedule, job.parallel.pp, job.micro_batches);
+  const projection::TimeAnswer& time = p.projection.time;
+  t.facts.push_back(fmt::format("step {:.4g} s", time.step.value));
+  t.facts.push_back("bubble " + report::percent(time.bubble_ratio()));
+  t.facts.push_back(fmt::format("peak {:.1f} GiB of {:.1f}", p.projection.memory.device_peak.value / kGiB,
+                                p.projection.memory.capacity.value / kGiB));
+  for (int rank = 0; rank < job.parallel.pp; ++rank) {
+    const projection::RankPicture& r = picture.ranks[static_cast<std::size_t>(rank)];
+    report::RankLabel& label = t.ranks.emplace_back();
+    label.base = r.base;
+    label.capacity = static_cast<std::int64_t>(p.projection.memory.capacity.value);
+    for (const projection::OpSpan& op : r.ops) {
+      label.spans.push_back({op.name, stream_of(op.stream), op.start, op.duration, op.micro_batch});
+    }
+  }
+  t.version = kVersion;
+  return t;
+}
+
+// Draws before the answer is printed, so that a picture that cannot be is told alone.
+int draw(const Projected& p, const Arguments& arguments) {
+  const int micro_batch = static_cast<int>(number_of(arguments, "--micro-batch", 0));
+  const Result<projection::StepPicture> picture = projection::picture(
+      p.job->checked, p.job->calibration, micro_batch, *p.job->workspace);
+  if (!picture) return report_faults(picture.error());
+  return write_pictures(timeline_of(p, *picture), arguments);
+}
+
 }  // namespace
 
 int run_project(const Arguments& arguments) {
   const Result<Format> format = format_of(arguments, kAnswerFormats);
   if (!format) return report_usage(format.error().front().message);
+  const bool drawn = arguments.has("--trace") || arguments.has("--svg") || arguments.has("--html");
+  if (arguments.has("--micro-batch") && !arguments.has("--trace")) {
+    return report_usage("`--micro-batch` says what --trace draws op by op");
+  }
+  if (arguments.value("--schedule") == "all") {
+    if (drawn) return report_usage("pictures are of one schedule: name it with --schedule");
+    return compare_schedules(arguments, *format);
+  }
   const Result<Projected> projected = project_job(arguments);
   if (!projected) return report_faults(projected.error());
+  if (drawn) {
+    if (const int code = draw(*projected, arguments); code != kAnswered) return code;
+  }
   const report::Answer answer = answer_of(*projected);
   const std::string text = render_project(answer, *format, arguments);
   return deliver(text, arguments, fit_code(arguments, projected->projection.memory.fits));

@@ -16,6 +16,7 @@
 #include "apps/exit_code.h"
 #include "apps/numbers.h"
 #include "apps/output.h"
+#include "apps/pictures.h"
 #include "apps/schedule_request.h"
 #include "apps/schedule_run.h"
 #include "eratos/parallel/parallel.h"
@@ -140,23 +141,6 @@ report::Timeline picture_of(const Ran& ran, const report::Scale& scale) {
   }
   t.version = kVersion;
   return t;
-}
-
-// The files beside the answer. Returns kAnswered, or why one could not be written.
-int write_pictures(const report::Timeline& t, const Arguments& arguments) {
-  if (arguments.has("--trace")) {
-    const int code = write_named(arguments.value("--trace"), report::timeline_trace(t), arguments);
-    if (code != kAnswered) return code;
-  }
-  if (arguments.has("--svg")) {
-    const int code = write_named(arguments.value("--svg"), report::timeline_svg(t), arguments);
-    if (code != kAnswered) return code;
-  }
-  if (arguments.has("--html")) {
-    const int code = write_named(arguments.value("--html"), report::timeline_html(t), arguments);
-    if (code != kAnswered) return code;
-  }
-  return kAnswered;
 }
 
 std::string render(const report::ScheduleAnswer& a, Format format, const Arguments& arguments) {

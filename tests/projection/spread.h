@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,6 +17,8 @@
 #include "eratos/job/job.h"
 #include "eratos/model/architecture.h"
 #include "eratos/parallel/parallel.h"
+#include "eratos/parallel/schedules.h"
+#include "eratos/projection/projection.h"
 #include "eratos/reader/catalogue.h"
 
 namespace eratos::projection {
@@ -27,7 +30,10 @@ struct DrawnJob {
 
 class Spread {
  public:
-  explicit Spread(std::uint64_t seed) : rng_(seed) {
+  // `every_schedule`: a third of the pipelines are ordered by one that is not the framework's own choice,
+  // some with their vocabulary layers cut.
+  explicit Spread(std::uint64_t seed, bool every_schedule = false)
+      : rng_(seed), every_schedule_(every_schedule) {
     for (const std::string& name : reader::names_of(reader::Kind::models)) {
       models_.push_back(*reader::load_model(name));
     }
@@ -49,7 +55,7 @@ class Spread {
   DrawnJob next() {
     for (;;) {
       DrawnJob drawn = draw();
-      if (job::check(drawn.spec, *checked_).empty()) return drawn;
+      if (job::check(drawn.spec, *checked_).empty() && schedule_faults(*checked_).empty()) return drawn;
     }
   }
 
@@ -95,10 +101,25 @@ class Spread {
     if (chance(0.1)) s.attention = layer::AttentionKernel::unfused;
     if (chance(0.1)) s.hidden_dropout = 0.1;
     if (p.pp > 1 && p.vpp == 1 && chance(0.1)) s.schedule.algorithm = "gpipe";
+    if (every_schedule_ && p.pp > 1 && chance(0.33)) draw_schedule(s);
     return d;
   }
 
+  void draw_schedule(job::JobSpec& s) {
+    const auto& facts =
+        parallel::kScheduleFacts[1 + rng_.below(std::size(parallel::kScheduleFacts) - 1)];
+    s.schedule.algorithm = std::string(facts.name);
+    if (facts.most_vpp > 0) s.parallel.vpp = facts.most_vpp;
+    if (facts.needs_limit) s.schedule.activation_limit = pick({0, 1, s.parallel.pp, 2 * s.parallel.pp});
+    if (facts.splits_backward) s.schedule.post_validation = chance(0.3);
+    if (facts.cuts_output && chance(0.5)) {
+      s.schedule.output_layer = parallel::kOutputLayers[1 + rng_.below(3)];
+      s.mtp = false;
+    }
+  }
+
   Rng rng_;
+  bool every_schedule_;
   std::unique_ptr<job::CheckedJob> checked_ = std::make_unique<job::CheckedJob>();
   std::vector<model::Architecture> models_;
   std::vector<framework::FrameworkProfile> frameworks_;

@@ -76,7 +76,8 @@ Explanation explain_bubble(const Scene& s) {
           "step less everything the critical rank does; equal stages: (p-1)/v * (F+B)",
           "simulation of the schedule, docs/MODEL.md, schedule; closed form: arXiv 2104.04473 2.2",
           "analytic",
-          {input("p (pipeline ranks)", s.job.parallel.pp), input("v (chunks a rank)", s.job.parallel.vpp),
+          {input("p (pipeline ranks)", s.job.parallel.pp),
+           input("v (chunks a rank)", s.job.parallel.vpp),
            input("m (micro-batches)", s.job.micro_batches),
            leaf("F (forward of the critical rank, one micro-batch)",
                 seconds(s.answer.time.stage_forward[stage]), "calibrated", "time of its programs"),
@@ -85,20 +86,24 @@ Explanation explain_bubble(const Scene& s) {
 }
 
 Explanation explain_exposed(const Scene& s, const char* axis, Seconds value, const char* formula) {
-  return {std::string("time.exposed.") + axis, seconds(value), formula,
-          "collective model, docs/MODEL.md; overlap shares of framework " + s.job.spec->framework.name,
-          "calibrated",
-          {}};
+  return {
+      std::string("time.exposed.") + axis,
+      seconds(value),
+      formula,
+      "collective model, docs/MODEL.md; overlap shares of framework " + s.job.spec->framework.name,
+      "calibrated",
+      {}};
 }
 
 Explanation explain_step(const Scene& s) {
   const TimeAnswer& t = s.answer.time;
-  Explanation e{"time.step",
-                seconds(t.step),
-                "compute + bubble + exposed communication + launch + optimizer, on the critical rank",
-                "docs/MODEL.md, step",
-                "calibrated",
-                {}};
+  Explanation e{
+      "time.step",
+      seconds(t.step),
+      "compute + bubble + exposed communication + launch + optimizer, on the critical rank",
+      "docs/MODEL.md, step",
+      "calibrated",
+      {}};
   e.inputs.push_back(explain_compute(s));
   e.inputs.push_back(explain_bubble(s));
   e.inputs.push_back(explain_exposed(s, "tp", t.exposed.tp, "m * (collectives of tp - hidden)"));
@@ -112,12 +117,15 @@ Explanation explain_step(const Scene& s) {
     e.inputs.push_back(explain_exposed(s, "host", t.exposed.host,
                                        "m * (offloaded bytes / host link - compute of the pass)"));
   }
-  e.inputs.push_back({"time.launch", seconds(t.launch), "m * ((G^n + Q^n)^(1/n) - G) + per step",
+  e.inputs.push_back({"time.launch",
+                      seconds(t.launch),
+                      "m * ((G^n + Q^n)^(1/n) - G) + per step",
                       "host costs of framework " + s.job.spec->framework.name + ": " +
                           s.job.spec->framework.source,
                       "calibrated",
                       {}});
-  e.inputs.push_back({"time.optimizer", seconds(t.optimizer),
+  e.inputs.push_back({"time.optimizer",
+                      seconds(t.optimizer),
                       "bytes of the update and of the gradient norm / sustained bandwidth",
                       "docs/MODEL.md, optimizer",
                       "calibrated",
@@ -159,27 +167,33 @@ Explanation explain_stage(const Scene& s, int rank) {
   const memory::StageMemory& stage = m.stages[stage_index];
   const std::string which = rank == m.peak_stage ? "worst stage" : "stage " + std::to_string(rank);
   const memory::StateRules rules = state_rules(s.job);
-  Explanation e{"memory.allocated_peak",
-                gibibytes(stage.allocated),
-                "parameters + gradients + optimizer + activations + transient + workspace, " + which,
-                "docs/MODEL.md, memory",
-                "analytic",
-                {}};
-  e.inputs.push_back(input(rank == m.peak_stage ? "stage (pipeline rank at the peak)"
-                                                : "stage (pipeline rank)",
-                           rank));
-  e.inputs.push_back({"memory.parameters", gibibytes(stage.parameters), "P * bytes / shards",
+  Explanation e{
+      "memory.allocated_peak",
+      gibibytes(stage.allocated),
+      "parameters + gradients + optimizer + activations + transient + workspace, " + which,
+      "docs/MODEL.md, memory",
+      "analytic",
+      {}};
+  e.inputs.push_back(input(
+      rank == m.peak_stage ? "stage (pipeline rank at the peak)" : "stage (pipeline rank)", rank));
+  e.inputs.push_back({"memory.parameters",
+                      gibibytes(stage.parameters),
+                      "P * bytes / shards",
                       "arXiv 1910.02054 section 3.1",
                       "analytic",
                       {input("P (local parameters)", s.answer.parameters.per_stage[stage_index]),
                        leaf("bytes a parameter", text("%g B", rules.dense.parameter), "analytic",
                             "precision of the job")}});
-  e.inputs.push_back({"memory.gradients", gibibytes(stage.gradients), "P * bytes / shards",
+  e.inputs.push_back({"memory.gradients",
+                      gibibytes(stage.gradients),
+                      "P * bytes / shards",
                       "main gradients of framework " + s.job.spec->framework.name,
                       "analytic",
                       {leaf("bytes a parameter", text("%g B", rules.dense.gradient), "analytic",
                             "optimizer.main_gradient")}});
-  e.inputs.push_back({"memory.optimizer", gibibytes(stage.optimizer), "P * bytes / D",
+  e.inputs.push_back({"memory.optimizer",
+                      gibibytes(stage.optimizer),
+                      "P * bytes / D",
                       "arXiv 1910.02054 section 3.1",
                       "analytic",
                       {leaf("bytes a parameter", text("%g B", rules.dense.optimizer), "analytic",
@@ -188,12 +202,13 @@ Explanation explain_stage(const Scene& s, int rank) {
                             "input", "sharding of the job"),
                        leaf("D (experts)", count(rules.expert.optimizer_shards), "input",
                             "sharding of the job")}});
-  Explanation activations{"memory.activations", gibibytes(stage.activations),
+  Explanation activations{"memory.activations",
+                          gibibytes(stage.activations),
                           "sum of kept tensors * micro-batches in flight",
                           "lifetimes of the lowered programs; schedule",
                           "analytic",
-                          {leaf("micro-batches in flight", text("%.3g", stage.in_flight), "analytic",
-                                "the schedule at the peak")}};
+                          {leaf("micro-batches in flight", text("%.3g", stage.in_flight),
+                                "analytic", "the schedule at the peak")}};
   const memory::StageInput in = rank_input(s.job, rank, s.w);
   for (const memory::Holder& h : memory::holders(s.w.lowered.programs, in, 16)) {
     activations.inputs.push_back(leaf(std::string(ops::name_of(h.module)) + "." + h.name,
@@ -201,9 +216,11 @@ Explanation explain_stage(const Scene& s, int rank) {
                                       "kept from forward to backward, all in flight"));
   }
   e.inputs.push_back(std::move(activations));
-  e.inputs.push_back({"memory.transient", gibibytes(stage.transient),
-                      "alive at the peak beyond what is kept, in " + std::string(stage.peak_program) +
-                          ", " + std::string(ops::name_of(stage.peak_module)),
+  e.inputs.push_back({"memory.transient",
+                      gibibytes(stage.transient),
+                      "alive at the peak beyond what is kept, in " +
+                          std::string(stage.peak_program) + ", " +
+                          std::string(ops::name_of(stage.peak_module)),
                       "lifetimes of the lowered programs",
                       "analytic",
                       {}});
@@ -211,15 +228,19 @@ Explanation explain_stage(const Scene& s, int rank) {
   const std::string profile = "framework " + s.job.spec->framework.name;
   e.inputs.push_back(leaf("memory.workspace", gibibytes(overheads.workspace), "assumed",
                           "library workspaces of " + profile));
-  Explanation reserved{"memory.reserved_peak", gibibytes(stage.reserved), "allocated * (1 + reserve)",
+  Explanation reserved{"memory.reserved_peak",
+                       gibibytes(stage.reserved),
+                       "allocated * (1 + reserve)",
                        "docs/MODEL.md, memory",
                        "assumed",
                        {}};
   reserved.inputs.push_back(std::move(e));
   reserved.inputs.push_back(leaf("reserve", text("%g", overheads.reserve_fraction), "assumed",
                                  "fragmentation and caches of the allocator, " + profile));
-  Explanation device{"memory.device_peak", gibibytes(stage.device),
-                     "reserved + context + communicators, " + which, "docs/MODEL.md, memory",
+  Explanation device{"memory.device_peak",
+                     gibibytes(stage.device),
+                     "reserved + context + communicators, " + which,
+                     "docs/MODEL.md, memory",
                      "analytic",
                      {}};
   device.inputs.push_back(std::move(reserved));
@@ -269,8 +290,8 @@ Explanation explain_bubble_ratio(const Scene& s) {
           "bubble / step",
           "definition",
           "analytic",
-          {explain_bubble(s), leaf("time.step", seconds(s.answer.time.step), "calibrated",
-                                   "docs/MODEL.md, step"),
+          {explain_bubble(s),
+           leaf("time.step", seconds(s.answer.time.step), "calibrated", "docs/MODEL.md, step"),
            leaf("time.critical_stage", count(s.answer.time.critical_stage), "analytic",
                 "the pipeline rank that the parts of the step are told of")}};
 }
@@ -335,24 +356,27 @@ Explanation explain_confidence(const Scene& s) {
 
 Explanation explain_active(const Scene& s) {
   const model::Architecture& a = s.job.spec->model;
-  Explanation e{"parameters.active", count(s.answer.parameters.active),
+  Explanation e{"parameters.active",
+                count(s.answer.parameters.active),
                 "total - weights of the experts that a token does not visit",
                 a.source,
                 "analytic",
                 {leaf("parameters.total", count(s.answer.parameters.total), "analytic", a.source)}};
   for (std::size_t i = 0; i < s.answer.parameters.per_stage.size(); ++i) {
-    e.inputs.push_back({"parameters.per_stage[" + std::to_string(i) + "]",
-                        count(s.answer.parameters.per_stage[i]),
-                        "local weights of one rank of the stage: its layers, cut over tp, etp and ep",
-                        "the lowered programs",
-                        "analytic",
-                        {}});
+    e.inputs.push_back(
+        {"parameters.per_stage[" + std::to_string(i) + "]",
+         count(s.answer.parameters.per_stage[i]),
+         "local weights of one rank of the stage: its layers, cut over tp, etp and ep",
+         "the lowered programs",
+         "analytic",
+         {}});
   }
   return e;
 }
 
 Explanation explain_parameters(const Scene& s) {
-  return {"parameters.total", count(s.answer.parameters.total),
+  return {"parameters.total",
+          count(s.answer.parameters.total),
           "sum over layers of their weights, embedding, output layer, norms",
           s.job.spec->model.source,
           "analytic",
@@ -366,25 +390,26 @@ struct Key {
 };
 
 constexpr std::array<Key, 13> kKeys{{{"throughput.tokens_per_s_per_gpu", explain_tokens},
-                                    {"throughput.mfu", explain_mfu},
-                                    {"time.step", explain_step},
-                                    {"time.compute", explain_compute},
-                                    {"time.bubble", explain_bubble},
-                                    {"memory.device_peak", explain_memory},
-                                    {"parameters.total", explain_parameters},
-                                    {"parameters.active", explain_active},
-                                    {"memory.fits", explain_fits},
-                                    {"time.bubble_ratio", explain_bubble_ratio},
-                                    {"throughput.tokens_per_s", explain_rate},
-                                    {"throughput.hfu", explain_hfu},
-                                    {"confidence", explain_confidence}}};
+                                     {"throughput.mfu", explain_mfu},
+                                     {"time.step", explain_step},
+                                     {"time.compute", explain_compute},
+                                     {"time.bubble", explain_bubble},
+                                     {"memory.device_peak", explain_memory},
+                                     {"parameters.total", explain_parameters},
+                                     {"parameters.active", explain_active},
+                                     {"memory.fits", explain_fits},
+                                     {"time.bubble_ratio", explain_bubble_ratio},
+                                     {"throughput.tokens_per_s", explain_rate},
+                                     {"throughput.hfu", explain_hfu},
+                                     {"confidence", explain_confidence}}};
 
-// "time.step_s" and "time.step" are one key: the JSON's names carry the unit, behind the name, before
-// an index ("confidence.step_s[0]") or on the group ("time.by_module_s.qkv").
+// "time.step_s" and "time.step" are one key: the JSON's names carry the unit, behind the name,
+// before an index ("confidence.step_s[0]") or on the group ("time.by_module_s.qkv").
 std::string without_unit(std::string key) {
   if (key.find("per_s") != std::string::npos) return key;
   for (const std::string suffix : {"_bytes", "_s"}) {
-    for (std::size_t at = key.find(suffix); at != std::string::npos; at = key.find(suffix, at + 1)) {
+    for (std::size_t at = key.find(suffix); at != std::string::npos;
+         at = key.find(suffix, at + 1)) {
       const std::size_t end = at + suffix.size();
       if (end == key.size() || key[end] == '[' || key[end] == '.') key.erase(at, suffix.size());
     }
@@ -422,17 +447,37 @@ const Explanation* find_node(const Explanation& e, const std::string& key) {
 std::vector<std::string> explainable_keys() {
   std::vector<std::string> names;
   for (const Key& k : kKeys) names.emplace_back(k.name);
-  for (const char* more : {"parameters.per_stage[i]", "memory.stages[i].parameters",
-                           "memory.stages[i].activations", "memory.stages[i].device",
-                           "memory.framework", "memory.capacity", "memory.margin",
-                           "memory.peak_stage", "time.critical_stage", "time.by_module.MODULE",
-                           "throughput.samples_per_s", "throughput.model_tflops_per_gpu",
-                           "throughput.hardware_tflops_per_gpu", "confidence.step[0]",
-                           "confidence.peak[0]", "time.launch", "time.optimizer", "time.exposed.tp", "time.exposed.cp",
-                           "time.exposed.ep", "time.exposed.pp", "time.exposed.dp",
-                           "memory.parameters", "memory.gradients", "memory.optimizer",
-                           "memory.activations", "memory.transient", "memory.workspace",
-                           "memory.allocated_peak", "memory.reserved_peak", "memory.context",
+  for (const char* more : {"parameters.per_stage[i]",
+                           "memory.stages[i].parameters",
+                           "memory.stages[i].activations",
+                           "memory.stages[i].device",
+                           "memory.framework",
+                           "memory.capacity",
+                           "memory.margin",
+                           "memory.peak_stage",
+                           "time.critical_stage",
+                           "time.by_module.MODULE",
+                           "throughput.samples_per_s",
+                           "throughput.model_tflops_per_gpu",
+                           "throughput.hardware_tflops_per_gpu",
+                           "confidence.step[0]",
+                           "confidence.peak[0]",
+                           "time.launch",
+                           "time.optimizer",
+                           "time.exposed.tp",
+                           "time.exposed.cp",
+                           "time.exposed.ep",
+                           "time.exposed.pp",
+                           "time.exposed.dp",
+                           "memory.parameters",
+                           "memory.gradients",
+                           "memory.optimizer",
+                           "memory.activations",
+                           "memory.transient",
+                           "memory.workspace",
+                           "memory.allocated_peak",
+                           "memory.reserved_peak",
+                           "memory.context",
                            "memory.communication"}) {
     names.emplace_back(more);
   }
@@ -445,12 +490,15 @@ Result<Explanation> explain(const job::CheckedJob& job, const calibration::Calib
   if (wanted == "memory.peak") wanted = "memory.allocated_peak";  // one number, two names
   const Scene scene{job, calibration, project(job, calibration, options, w), w};
   if (scene.answer.time.stage_forward.empty()) {
-    return fault({{}, scene.answer.warnings.empty() ? "the job has no projection"
-                                                    : scene.answer.warnings.front().message,
-                  "see `eratos check`", ""});
+    return fault({{},
+                  scene.answer.warnings.empty() ? "the job has no projection"
+                                                : scene.answer.warnings.front().message,
+                  "see `eratos check`",
+                  ""});
   }
   // One rank's bytes: the same tree as the worst one's.
-  if (const auto stage = indexed(wanted, "memory.stages"); stage && stage->rest.rfind('.', 0) == 0) {
+  if (const auto stage = indexed(wanted, "memory.stages");
+      stage && stage->rest.rfind('.', 0) == 0) {
     const auto ranks = static_cast<int>(scene.answer.memory.stages.size());
     if (stage->index < 0 || stage->index >= ranks) {
       return fault({{}, "`" + key + "` is no stage of 0.." + std::to_string(ranks - 1), "", ""});
@@ -488,8 +536,11 @@ Result<Explanation> explain(const job::CheckedJob& job, const calibration::Calib
   const std::string near = nearest_name(wanted, known);
   std::string all;
   for (const std::string& k : known) all += (all.empty() ? "" : ", ") + k;
-  return fault({{}, "unknown key `" + key + "`" + (near.empty() ? "" : "; did you mean `" + near + "`?"),
-                "explainable keys are " + all, ""});
+  return fault(
+      {{},
+       "unknown key `" + key + "`" + (near.empty() ? "" : "; did you mean `" + near + "`?"),
+       "explainable keys are " + all,
+       ""});
 }
 
 }  // namespace eratos::projection

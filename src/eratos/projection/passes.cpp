@@ -1,5 +1,6 @@
 #include "eratos/projection/passes.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -95,7 +96,8 @@ void fill_held(const job::CheckedJob& job, Workspace& w) {
       schedule::ChunkCost& cost = w.chunks[at(rank * chunks + chunk)];
       cost.held = bytes_of_items(w, stage, &memory::ProgramMemory::saved);
       cost.kept = bytes_of_items(w, stage, &memory::ProgramMemory::put_off);
-      stage_held += cost.held;
+      // With recomputation weight gradients may need more than was kept from forward.
+      stage_held += std::max(cost.held, cost.kept);
     }
     if (cut) {
       w.outputs[at(rank)].held = bytes_of_items(

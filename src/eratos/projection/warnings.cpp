@@ -26,7 +26,8 @@ void borrowed_numbers(const job::JobSpec& spec, const calibration::Calibration& 
     }
   } else {
     out.push_back({"hardware-described",
-                   part.name + " is a description, not a part that was measured: efficiencies are " +
+                   part.name +
+                       " is a description, not a part that was measured: efficiencies are " +
                        part.kin + "'s; " + calibration.residuals.basis});
     std::string fields;
     for (const std::string& field : part.borrowed) fields += (fields.empty() ? "" : ", ") + field;
@@ -44,9 +45,10 @@ void borrowed_numbers(const job::JobSpec& spec, const calibration::Calibration& 
 void approximations(const job::CheckedJob& job, std::vector<Warning>& out) {
   const job::JobSpec& spec = *job.spec;
   if (model::is_moe(spec.model)) {
-    out.push_back({"routing-balanced",
-                   "experts are assumed to get equal shares of the tokens; natural routing is slower "
-                   "and needs more memory"});
+    out.push_back(
+        {"routing-balanced",
+         "experts are assumed to get equal shares of the tokens; natural routing is slower "
+         "and needs more memory"});
   }
   if (spec.graph_share > 0 && spec.graph_share < 1) {
     out.push_back({"graphs-partial", "launches inside graphs are taken as a fixed share of all"});
@@ -54,10 +56,11 @@ void approximations(const job::CheckedJob& job, std::vector<Warning>& out) {
   const job::RecomputeSpec& r = spec.recompute;
   if (r.granularity == job::Granularity::full && r.method == job::RecomputeMethod::uniform &&
       r.layer_ids.empty() && r.layers > 1) {
-    out.push_back({"recompute-units",
-                   "recomputed units of " + std::to_string(r.layers) +
-                       " layers are projected as units of one layer: the real run keeps fewer inputs, "
-                       "and holds a whole unit's activations in backward"});
+    out.push_back(
+        {"recompute-units",
+         "recomputed units of " + std::to_string(r.layers) +
+             " layers are projected as units of one layer: the real run keeps fewer inputs, "
+             "and holds a whole unit's activations in backward"});
   }
   if (spec.offload.optimizer > 0) {
     out.push_back({"host-update-assumed",

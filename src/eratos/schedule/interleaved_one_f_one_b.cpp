@@ -15,6 +15,7 @@
 // and they are struck from the order. Striking micro-batches from an order that completes leaves
 // one that completes: what remains depends on nothing that went.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <string>
 
@@ -139,23 +140,26 @@ std::optional<Diagnostic> refuse(const Shape& s) {
 void generate(const Shape& s, Order& order) {
   begin_order(s, Placement::looped, order);
   const Plan plan = plan_of(s);
-  const std::size_t each =
-      static_cast<std::size_t>(s.chunks) * 2 * static_cast<std::size_t>(s.micro_batches);
+  std::array<Action, 128> block;
   for (int rank = 0; rank < s.pp; ++rank) {
-    order.actions.resize(order.actions.size() + each);
-    Action* out = order.actions.data() + (order.actions.size() - each);
-    for_every_run(s, plan, rank, [&out](const Run& run) {
+    for_every_run(s, plan, rank, [&](const Run& run) {
       Action f = run.forward;
       Action b = run.backward;
-      if (run.has_forward && run.has_backward) {
-        for (int i = 0; i < run.count; ++i, ++f.micro_batch, ++b.micro_batch) {
-          *out++ = f;
-          *out++ = b;
+      for (int left = run.count; left > 0;) {
+        const int n = std::min(left, static_cast<int>(block.size()) / 2);
+        Action* out = block.data();
+        if (run.has_forward && run.has_backward) {
+          for (int i = 0; i < n; ++i, ++f.micro_batch, ++b.micro_batch) {
+            *out++ = f;
+            *out++ = b;
+          }
+        } else if (run.has_forward) {
+          for (int i = 0; i < n; ++i, ++f.micro_batch) *out++ = f;
+        } else if (run.has_backward) {
+          for (int i = 0; i < n; ++i, ++b.micro_batch) *out++ = b;
         }
-      } else if (run.has_forward) {
-        for (int i = 0; i < run.count; ++i, ++f.micro_batch) *out++ = f;
-      } else if (run.has_backward) {
-        for (int i = 0; i < run.count; ++i, ++b.micro_batch) *out++ = b;
+        order.actions.insert(order.actions.end(), block.data(), out);
+        left -= n;
       }
     });
     end_rank(order);

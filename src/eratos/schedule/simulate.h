@@ -172,6 +172,8 @@ class Workspace {
   // Of simulate_fast() alone; steady.cpp says what they are.
   std::vector<Step> steps;
   std::vector<Special> specials;  // [steps], or none
+  std::int32_t low = 0;           // lowest and highest cell of them
+  std::int32_t high = 0;
   std::vector<Live> live;
   std::vector<Picoseconds> tape;
   std::vector<Picoseconds> kept;       // [live]

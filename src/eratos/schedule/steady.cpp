@@ -65,6 +65,7 @@ class Cells {
     return micro_batch * width_ + barriers_ + which;
   }
   std::int32_t own(const Lane& lane, const Action& a, int rank) const {
+    if (lane.own_row != rows_.unread()) return a.micro_batch * width_ + lane.own_row - 1;
     switch (a.kind) {
       case Kind::weight_gradient:
         return a.micro_batch * width_ + weights_ + slot_of(shape_, rank, a.chunk);
@@ -73,7 +74,7 @@ class Cells {
       case Kind::output_gradient:
         return a.micro_batch * width_ + outputs_ + shape_.pp + rank;
       default:
-        return read(lane.own_row, a.micro_batch);
+        return kNone;
     }
   }
 
@@ -145,16 +146,18 @@ bool run_one_turn(const Order& order, const Costs& costs, Workspace& w, Timing& 
   w.limits = w.lows;
   w.busy.assign(ranks, 0);
   for (;;) {
+    bool may_be_cut = true;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       if (w.limits[rank] > w.highs[rank]) return false;
       w.busy[rank] = timing.ranks[rank].busy;
       w.cut[rank] = w.next[rank];
+      may_be_cut &= w.cut[rank] >= w.lows[rank];
     }
     w.stretches.clear();
-    run(order, costs, w, timing, nullptr, true);
-    bool one_turn = true;
+    run(order, costs, w, timing, nullptr, may_be_cut);
+    bool one_turn = may_be_cut;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      one_turn &= w.cut[rank] >= w.lows[rank] && w.next[rank] == w.cut[rank] + w.lengths[rank];
+      one_turn &= w.next[rank] == w.cut[rank] + w.lengths[rank];
       w.limits[rank] += w.lengths[rank];
     }
     if (one_turn) break;
@@ -194,6 +197,8 @@ class Compiler {
     std::int64_t actions = 0;
     for (const Workspace::Stretch& stretch : w_.stretches) actions += stretch.to - stretch.from;
     w_.steps.resize(at(actions));
+    w_.low = std::numeric_limits<std::int32_t>::max();
+    w_.high = 0;
     w_.specials.clear();
     w_.earliest.assign(ranks, -1);
     w_.latest.assign(ranks, kNone);
@@ -229,14 +234,16 @@ class Compiler {
     Picoseconds& sent = w_.sent[at(rank)];
     if (w_.earliest[at(rank)] < 0) w_.earliest[at(rank)] = count_;
     const std::int32_t own = cells_.own(lane, a, rank);
-    w_.steps[at(count_++)] = {
-        .input = lane.far ? cells_.read(lane.input_row, a.micro_batch) : latest,
-        .previous = latest,
-        .own = own,
-        .rank = rank,
-        .receive = lane.receive,
-        .duration = lane.duration,
-        .sending = sent};
+    const std::int32_t input = lane.far ? cells_.read(lane.input_row, a.micro_batch) : latest;
+    w_.low = std::min(w_.low, lane.far ? std::min(own, input) : own);
+    w_.high = std::max(w_.high, own);
+    w_.steps[at(count_++)] = {.input = input,
+                              .previous = latest,
+                              .own = own,
+                              .rank = rank,
+                              .receive = lane.receive,
+                              .duration = lane.duration,
+                              .sending = sent};
     latest = own;
     sent = lane.send;
   }
@@ -368,12 +375,8 @@ class Turns {
  public:
   Turns(const Order& order, const Costs& costs, std::int32_t stride, Workspace& w)
       : rows_(rows_of(order)), blocking_(costs.sends == Sends::blocking), stride_(stride), w_(w) {
-    std::int32_t low = std::numeric_limits<std::int32_t>::max();
-    std::int32_t high = 0;
-    for (const Step& step : w.steps) {
-      low = std::min({low, step.input, step.previous, step.own});
-      high = std::max(high, step.own);
-    }
+    std::int32_t low = w.low;
+    std::int32_t high = w.high;
     for (const Special& special : w.specials) {
       for (const std::int32_t cell :
            {special.second_input, special.second_own, special.barrier, special.stands}) {
@@ -382,7 +385,8 @@ class Turns {
         high = std::max(high, cell);
       }
     }
-    // A turn's live values are compared with those of the turn before.
+    // A turn's live values are compared with those of the turn before; a rank's first step follows
+    // one of them.
     for (const Live& live : w.live) low = std::min(low, live.cell - stride);
     low_ = low;
     span_ = std::int64_t{high} - low + 1;

@@ -111,6 +111,9 @@ class CompareJsonTest(unittest.TestCase):
         self.assertAlmostEqual(sum(p["delta"] for p in against["parts"].values()), delta, 9)
         self.assertAlmostEqual(sum(p["share_of_difference"] for p in against["parts"].values()), 1,
                                6)
+        for key in ("compute_s", "bubble_s", "optimizer_s", "launch_s"):
+            self.assertAlmostEqual(against["parts"][key]["delta"],
+                                   second["time"][key] - first["time"][key], 12, key)
         self.assertIn(VARY.split("=")[0], [d["path"] for d in answer["differences"]])
         self.assertEqual(answer["schema"], 1)
 

@@ -1,7 +1,9 @@
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
+#include "eratos/base/check.h"
 #include "eratos/report/compare.h"
 #include "eratos/report/json.h"
 #include "eratos/report/time_parts.h"
@@ -23,8 +25,8 @@ Node change(double a, double b) {
 Node bytes_change(Bytes a, Bytes b) { return change(std::round(a.value), std::round(b.value)); }
 
 // Keys of step_parts(), in its order, as `project` writes them.
-constexpr const char* kPartKeys[] = {"compute_s", "bubble_s", "tp_s",        "cp_s",    "ep_s",
-                                     "pp_s",      "dp_s",     "optimizer_s", "launch_s"};
+constexpr const char* kPartKeys[] = {"compute_s", "bubble_s", "tp_s",   "cp_s",        "ep_s",
+                                     "pp_s",      "dp_s",     "host_s", "optimizer_s", "launch_s"};
 
 Node against(const projection::Projection& a, const projection::Projection& b) {
   Node out = Node::mapping();
@@ -38,6 +40,7 @@ Node against(const projection::Projection& a, const projection::Projection& b) {
   const double delta = b.time.step.value - a.time.step.value;
   const std::vector<TimePart> before = step_parts(a.time);
   const std::vector<TimePart> after = step_parts(b.time);
+  ERATOS_CHECK(before.size() == std::size(kPartKeys));
   for (std::size_t i = 0; i < before.size(); ++i) {
     Node part = change(before[i].time.value, after[i].time.value);
     if (delta != 0) {

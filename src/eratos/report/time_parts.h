@@ -13,7 +13,7 @@ struct TimePart {
   Seconds time;
 };
 
-// Parts of which the step is the sum, always the same nine in the same order.
+// Parts of which the step is the sum, always the same ten in the same order.
 std::vector<TimePart> step_parts(const projection::TimeAnswer& t);
 
 // Modules by group, the largest first; rows of the step itself (optimizer and the like) left out.

@@ -29,9 +29,9 @@ struct Drawn {
     const schedule::Shape shape{.pp = p, .chunks = v, .micro_batches = m};
     constexpr Picoseconds kUnit = 10'000'000;
     for (int i = 0; i < p * v; ++i) {
-      const Picoseconds odd = times == Times::equal ? 0 : 1'234'567 * (i % 5) + 891;
+      const Picoseconds odd = times == Times::equal ? 0 : 123'456'789 * (i % 5) + 613;
       chunks.push_back({.forward = kUnit + odd,
-                        .backward = 2 * kUnit + 3 * odd,
+                        .backward = 2 * kUnit + 2 * odd,
                         .held = 12 / v,
                         .input_gradient = kUnit + 2 * odd,
                         .weight_gradient = kUnit + odd,

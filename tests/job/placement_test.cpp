@@ -78,8 +78,8 @@ TEST(Placement, UnevenEnds) {
 
 TEST(Placement, ExplicitLayouts) {
   job::JobSpec spec = pipeline(7, 2, 2);
-  spec.layout.stages = {{1, 0, true, false}, {3, 0, false, false}, {3, 0, false, false},
-                        {0, 0, false, true}};
+  spec.layout.stages = {
+      {1, 0, true, false}, {3, 0, false, false}, {3, 0, false, false}, {0, 0, false, true}};
   EXPECT_EQ(layers_of(spec), (Layers{1, 3, 3, 0}));
   spec.layout.stages[3].layers = 1;
   EXPECT_EQ(field_of(spec), "parallel.layout");
@@ -103,7 +103,8 @@ TEST(Placement, PredictionModulesStandWhereTheLayoutSays) {
   EXPECT_EQ(out.stages[1].mtp, 0);
 }
 
-// What Megatron asserts of an explicit layout (pipeline_parallel_layer_layout.py), nothing repaired.
+// What Megatron asserts of an explicit layout (pipeline_parallel_layer_layout.py), nothing
+// repaired.
 TEST(Placement, LayoutsThatMegatronRefuses) {
   using Stages = std::vector<job::StageLayout>;
   const struct {
@@ -120,15 +121,31 @@ TEST(Placement, LayoutsThatMegatronRefuses) {
       {"1 outputs (L), not on the last stage", {{2, 0, true, true}, {2, 0}}, 0, true},
       {"places 3 layers, the model has 4", {{2, 0, true}, {1, 0, false, true}}, 0, true},
       {"places 5 layers, the model has 4", {{2, 0, true}, {3, 0, false, true}}, 0, true},
-      {"places 1 prediction layers (m), the job trains 0", {{2, 0, true}, {2, 1, false, true}}, 0, true},
-      {"places 1 prediction layers (m), the job trains 0", {{2, 0, true}, {2, 1, false, true}}, 1, false},
-      {"places 0 prediction layers (m), the job trains 1", {{2, 0, true}, {2, 0, false, true}}, 1, true},
-      {"places 2 prediction layers (m), the job trains 1", {{2, 0, true}, {2, 2, false, true}}, 1, true},
+      {"places 1 prediction layers (m), the job trains 0",
+       {{2, 0, true}, {2, 1, false, true}},
+       0,
+       true},
+      {"places 1 prediction layers (m), the job trains 0",
+       {{2, 0, true}, {2, 1, false, true}},
+       1,
+       false},
+      {"places 0 prediction layers (m), the job trains 1",
+       {{2, 0, true}, {2, 0, false, true}},
+       1,
+       true},
+      {"places 2 prediction layers (m), the job trains 1",
+       {{2, 0, true}, {2, 2, false, true}},
+       1,
+       true},
       {"a decoder layer (t) after a prediction layer (m)",
-       {{2, 1, true}, {2, 0, false, true}}, 1, true},
+       {{2, 1, true}, {2, 0, false, true}},
+       1,
+       true},
       {"prediction layers (m) on two stages", {{4, 1, true}, {0, 1, false, true}}, 2, true},
       {"prediction layers (m) on stage 1, before the last chunk of its rank",
-       {{2, 0, true}, {2, 1}, {0, 0}, {0, 0, false, true}}, 1, true},
+       {{2, 0, true}, {2, 1}, {0, 0}, {0, 0, false, true}},
+       1,
+       true},
   };
   for (const auto& c : cases) {
     job::JobSpec spec = pipeline(4, 2, static_cast<int>(c.stages.size()) / 2);
@@ -144,7 +161,8 @@ TEST(Placement, LayoutsThatMegatronRefuses) {
   }
 }
 
-// Megatron's transformer_config.py: a layout, uneven ends and counted embeddings exclude each other.
+// Megatron's transformer_config.py: a layout, uneven ends and counted embeddings exclude each
+// other.
 TEST(Placement, TheSplitIsSaidOnce) {
   job::JobSpec spec = pipeline(4, 2);
   spec.layout.first_stage_layers = 3;

@@ -277,9 +277,9 @@ TEST(Models, AllFaultsAtOnce) {
 }
 
 TEST(Models, UnmodelledPartsSaySo) {
-  const auto bad = decode_model(
-      yaml("layers: 2\nhidden: 64\nheads: 4\nvocab: 100\nffn: 10\n"
-           "other: {attention_residuals: 12, attention: all-new}\n"));
+  const auto bad =
+      decode_model(yaml("layers: 2\nhidden: 64\nheads: 4\nvocab: 100\nffn: 10\n"
+                        "other: {attention_residuals: 12, attention: all-new}\n"));
   ASSERT_FALSE(bad.has_value());
   EXPECT_EQ(bad.error().size(), 2u);
   const std::string text = text_of(bad.error());
@@ -290,7 +290,8 @@ TEST(Models, UnmodelledPartsSaySo) {
 TEST(Models, LettersSayWhatEachLayerIs) {
   const std::string shape = "hidden: 64\nheads: 4\nvocab: 100\nffn: 10\nposition: none\n";
   const std::string parts =
-      "mamba: {heads: 8, head_dim: 16, state: 16, groups: 2}\nmoe: {experts: 4, top_k: 2, ffn: 8}\n";
+      "mamba: {heads: 8, head_dim: 16, state: 16, groups: 2}\nmoe: {experts: 4, top_k: 2, ffn: "
+      "8}\n";
   const auto a = good(decode_model(yaml(shape + parts + "pattern: ME*-M/*E/*E\n")), "stack");
   EXPECT_EQ(a.pattern, (std::vector<std::uint8_t>{0, 1, 2, 3, 0}));
   EXPECT_EQ(a.mtp_layers, 2);
@@ -310,10 +311,11 @@ TEST(Models, LettersSayWhatEachLayerIs) {
 }
 
 TEST(Models, LinearAttentionInAllButTheLastOfEachFour) {
-  const auto a = good(decode_model(yaml("layers: 8\nhidden: 64\nheads: 4\nvocab: 100\nffn: 10\n"
-                                        "linear_attention: {kind: kda, key_heads: 4, value_heads: 4, "
-                                        "key_dim: 16, value_dim: 16, every: 4}\n")),
-                      "hybrid");
+  const auto a =
+      good(decode_model(yaml("layers: 8\nhidden: 64\nheads: 4\nvocab: 100\nffn: 10\n"
+                             "linear_attention: {kind: kda, key_heads: 4, value_heads: 4, "
+                             "key_dim: 16, value_dim: 16, every: 4}\n")),
+           "hybrid");
   const std::vector<std::uint8_t> wanted{1, 1, 1, 0, 1, 1, 1, 0};
   EXPECT_EQ(a.pattern, wanted);
   EXPECT_EQ(std::get<layer::DeltaNetSpec>(a.blocks[1].mixer).rule, layer::DeltaRule::kimi);
@@ -329,7 +331,8 @@ TEST(Models, CompressionRatiosAndStreamsOfDeepSeekV4) {
   EXPECT_EQ(second.window, 128);
   const auto again = good(decode_model(model_to_node(a)), "again");
   EXPECT_EQ(again.pattern, a.pattern);
-  EXPECT_EQ(model::count_parameters(again, 0, true).total, model::count_parameters(a, 0, true).total);
+  EXPECT_EQ(model::count_parameters(again, 0, true).total,
+            model::count_parameters(a, 0, true).total);
 }
 
 TEST(Frameworks, NewestGenerationWithoutAt) {

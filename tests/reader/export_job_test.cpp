@@ -249,8 +249,8 @@ job::JobSpec random_titan_job(Rng& rng) {
   job.batch = {.micro = pick(rng, {1, 2, 4}),
                .global = pick(rng, {512, 1024}),
                .sequence = pick(rng, {2048, 8192})};
-  job.precision = pick(rng, {job::Recipe::bf16, job::Recipe::fp32, job::Recipe::fp8_current,
-                             job::Recipe::mxfp8});
+  job.precision = pick(
+      rng, {job::Recipe::bf16, job::Recipe::fp32, job::Recipe::fp8_current, job::Recipe::mxfp8});
   if (job.precision == job::Recipe::fp8_current && toss(rng)) {
     job.framework.state.gather_dtype = DType::fp8;
   }
@@ -281,8 +281,8 @@ job::JobSpec random_titan_job(Rng& rng) {
   }
   job.overlap.tp = toss(rng);
   if (moe) {
-    job.routing.dispatcher = pick(
-        rng, {job::Dispatcher::alltoall, job::Dispatcher::deepep, job::Dispatcher::hybridep});
+    job.routing.dispatcher =
+        pick(rng, {job::Dispatcher::alltoall, job::Dispatcher::deepep, job::Dispatcher::hybridep});
   }
   job.loss_fused = toss(rng);
   job.mtp = false;

@@ -16,8 +16,8 @@ bool borrows(const hardware::AcceleratorSpec& part, const std::string& field) {
 }
 
 TEST(HardwareFile, WhatIsNotStatedIsTheKins) {
-  const auto part = good(complete_accelerator(
-      yaml("kin: h100-sxm\nmemory: {bandwidth_bytes_per_s: 6.7e12}\n")));
+  const auto part =
+      good(complete_accelerator(yaml("kin: h100-sxm\nmemory: {bandwidth_bytes_per_s: 6.7e12}\n")));
   const auto kin = good(load_accelerator("h100-sxm"));
   EXPECT_EQ(part.name, "job");  // its file's name
   EXPECT_EQ(part.kin, "h100-sxm");
@@ -44,12 +44,12 @@ TEST(HardwareFile, AnAliasOfTheKinIsThePart) {
 }
 
 TEST(HardwareFile, WithoutAKinTheNearestPart) {
-  const auto amd = good(complete_accelerator(yaml(
-      "name: next\nvendor: amd\narchitecture: gfx950\npeak_flops_per_s: {bf16: 3.0e15}\n")));
+  const auto amd = good(complete_accelerator(
+      yaml("name: next\nvendor: amd\narchitecture: gfx950\npeak_flops_per_s: {bf16: 3.0e15}\n")));
   EXPECT_EQ(amd.kin, "mi355x");
-  const auto nvidia = good(complete_accelerator(yaml(
-      "name: next\nvendor: nvidia\npeak_flops_per_s: {bf16: 1.0e15}\n"
-      "memory: {bandwidth_bytes_per_s: 4.8e12, visible_bytes: 150000000000}\n")));
+  const auto nvidia = good(complete_accelerator(
+      yaml("name: next\nvendor: nvidia\npeak_flops_per_s: {bf16: 1.0e15}\n"
+           "memory: {bandwidth_bytes_per_s: 4.8e12, visible_bytes: 150000000000}\n")));
   EXPECT_EQ(nvidia.kin, "h200-sxm");
 }
 
@@ -107,8 +107,7 @@ TEST(HardwareFile, NumbersOutOfRangeAreFaults) {
   };
   for (const char* hop : {"-1", "1.5", ".inf", ".nan"}) {
     EXPECT_NE(room("16", "4.5e11", hop).find("job.yaml:4:"), std::string::npos) << hop;
-    EXPECT_NE(room("16", "4.5e11", hop).find("`cluster.levels.0.latency_s` is "),
-              std::string::npos)
+    EXPECT_NE(room("16", "4.5e11", hop).find("`cluster.levels.0.latency_s` is "), std::string::npos)
         << room("16", "4.5e11", hop);
   }
   for (const char* rate : {"0", "-1", ".inf", ".nan", "450"}) {  // 450: GB/s, not bytes
@@ -126,16 +125,17 @@ TEST(HardwareFile, NumbersOutOfRangeAreFaults) {
               std::string::npos)
         << size;
   }
-  EXPECT_NE(faults_of(decode_cluster(
-                          yaml("accelerator: h100-sxm\nnodes: 10000000\ngpus_per_node: 8\n")))
-                .find("80000000 accelerators"),
-            std::string::npos);
+  EXPECT_NE(
+      faults_of(decode_cluster(yaml("accelerator: h100-sxm\nnodes: 10000000\ngpus_per_node: 8\n")))
+          .find("80000000 accelerators"),
+      std::string::npos);
 }
 
 // The link of a part is data of its file, not of its maker's name.
 TEST(HardwareFile, LinksAreSaid) {
   const auto cluster = good(decode_cluster(
-      yaml("kin: h100-sxm\nvendor: amd\nnic_link: efa\nscale_up: {in_switch_reduction: false}\n"), 2));
+      yaml("kin: h100-sxm\nvendor: amd\nnic_link: efa\nscale_up: {in_switch_reduction: false}\n"),
+      2));
   EXPECT_EQ(cluster.levels[0].kind, hardware::LinkKind::nvlink);
   EXPECT_FALSE(cluster.levels[0].in_switch_reduction);
   EXPECT_EQ(cluster.levels[1].kind, hardware::LinkKind::efa);

@@ -176,11 +176,11 @@ TEST(JobYaml, OrderHasEveryAxisOnce) {
 }
 
 TEST(JobYaml, LoraAndOffloadAreRead) {
-  const job::JobSpec job = good(decode_job(yaml(
-      std::string(kSmall) +
-      "lora: {rank: 8, alpha: 16, dropout: 0.1, modules: [qkv, mlp_out]}\n"
-      "offload: {optimizer: 0.5, activations: [mlp_in], layers: 2}\n"
-      "recompute: {policy: minimal_flash}\n")));
+  const job::JobSpec job =
+      good(decode_job(yaml(std::string(kSmall) +
+                           "lora: {rank: 8, alpha: 16, dropout: 0.1, modules: [qkv, mlp_out]}\n"
+                           "offload: {optimizer: 0.5, activations: [mlp_in], layers: 2}\n"
+                           "recompute: {policy: minimal_flash}\n")));
   EXPECT_EQ(job.lora.rank, 8);
   EXPECT_EQ(job.lora.alpha, 16);
   EXPECT_EQ(job.lora.dropout, 0.1);
@@ -198,17 +198,17 @@ TEST(JobYaml, LoraAndOffloadAreRead) {
   EXPECT_EQ(good(decode_job(yaml(std::string(kSmall) + "lora: {rank: 8}\n"))).lora.targets.count(),
             4u);
   for (const char* bad : {"lora: {alpha: 8}\n", "lora: {rank: 0}\n", "lora: {rank: -1}\n",
-                          "lora: {rank: 8, modules: [norms]}\n",
-                          "recompute: {policy: minimum}\n", "optimizer: {kind: adamm}\n"}) {
+                          "lora: {rank: 8, modules: [norms]}\n", "recompute: {policy: minimum}\n",
+                          "optimizer: {kind: adamm}\n"}) {
     EXPECT_FALSE(decode_job(yaml(std::string(kSmall) + bad)).has_value()) << bad;
   }
 }
 
 TEST(JobYaml, NarrowOptionsAreRead) {
-  const job::JobSpec job = good(decode_job(yaml(
-      std::string(kSmall) +
-      "precision: {recipe: nvfp4, bf16_first_layers: 1, bf16_last_layers: 4, parameter_gather: true}\n"
-      "optimizer: {kind: muon}\n")));
+  const job::JobSpec job =
+      good(decode_job(yaml(std::string(kSmall) + "precision: {recipe: nvfp4, bf16_first_layers: 1, "
+                                                 "bf16_last_layers: 4, parameter_gather: true}\n"
+                                                 "optimizer: {kind: muon}\n")));
   EXPECT_EQ(job.precision, job::Recipe::nvfp4);
   EXPECT_EQ(job.narrow.bf16_first_layers, 1);
   EXPECT_EQ(job.narrow.bf16_last_layers, 4);

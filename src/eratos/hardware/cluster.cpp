@@ -13,7 +13,8 @@ constexpr double kXgmiHopS = 2.1e-6;
 constexpr double kPcieHopS = 5.7e-6;
 constexpr double kNetworkHopS = 14e-6;
 
-// Assumes: a hop of a torus, or of a link without a word of its own, takes as long as one of NVLink.
+// Assumes: a hop of a torus, or of a link without a word of its own, takes as long as one of
+// NVLink.
 double hop_s(LinkKind kind) {
   switch (kind) {
     case LinkKind::nvlink:

@@ -27,12 +27,13 @@ void check_one_split(const LayoutSpec& layout, Diagnostics& faults) {
   const bool counted = layout.embedding_counts || layout.output_counts;
   const bool stages = !layout.stages.empty();
   if ((ends ? 1 : 0) + (counted ? 1 : 0) + (stages ? 1 : 0) < 2) return;
-  const char* field = !ends                            ? "parallel.embedding_counts"
+  const char* field = !ends                           ? "parallel.embedding_counts"
                       : layout.first_stage_layers > 0 ? "parallel.first_stage_layers"
                                                       : "parallel.last_stage_layers";
   reject(faults, stages ? "parallel.layout" : field,
          std::string("the split of layers is said twice: ") + (stages ? "layout" : "") +
-             (stages && ends ? ", " : "") + (ends ? "first_stage_layers or last_stage_layers" : "") +
+             (stages && ends ? ", " : "") +
+             (ends ? "first_stage_layers or last_stage_layers" : "") +
              (counted ? ", embedding_counts or output_counts" : ""),
          "keep one of them");
 }
@@ -67,7 +68,8 @@ void check_predictions(const JobSpec& spec, Diagnostics& faults) {
     reject(faults, "parallel.layout",
            layer_behind ? "a decoder layer (t) after a prediction layer (m)"
            : apart      ? "prediction layers (m) on two stages"
-                        : "prediction layers (m) on stage " + number(on_stage) + ", before the last chunk of its rank",
+                        : "prediction layers (m) on stage " + number(on_stage) +
+                         ", before the last chunk of its rank",
            "write every `m` on one of the last pp=" + number(spec.parallel.pp) +
                " stages, after the last `t`");
   }
@@ -79,7 +81,8 @@ void place_explicit(const JobSpec& spec, CheckedJob& out, Diagnostics& faults) {
   const auto& stages = spec.layout.stages;
   if (static_cast<int>(stages.size()) != p * v) {
     reject(faults, "parallel.layout",
-           "the layout has " + number(static_cast<double>(stages.size())) + " stages, pp*vpp=" + number(p * v),
+           "the layout has " + number(static_cast<double>(stages.size())) +
+               " stages, pp*vpp=" + number(p * v),
            "write pp*vpp stages, or set vpp to stages / pp");
     return;
   }
@@ -106,7 +109,8 @@ void place_explicit(const JobSpec& spec, CheckedJob& out, Diagnostics& faults) {
   }
   if (layers != spec.model.layers()) {
     reject(faults, "parallel.layout",
-           "the layout places " + number(layers) + " layers, the model has " + number(spec.model.layers()),
+           "the layout places " + number(layers) + " layers, the model has " +
+               number(spec.model.layers()),
            "make the layout's t counts add up to " + number(spec.model.layers()));
   }
   check_predictions(spec, faults);
@@ -132,8 +136,8 @@ void place_uneven(const JobSpec& spec, CheckedJob& out, Diagnostics& faults) {
       first % v != 0 || last % v != 0) {
     reject(faults, "parallel.layout",
            number(spec.model.layers()) + " layers with " + number(first) + " on the first and " +
-               number(last) + " on the last of pp=" + number(p) + " stages do not divide into vpp=" +
-               number(v) + " chunks",
+               number(last) + " on the last of pp=" + number(p) +
+               " stages do not divide into vpp=" + number(v) + " chunks",
            "change the first or last stage's layers, pp or vpp");
     return;
   }
@@ -153,7 +157,8 @@ void place_even(const JobSpec& spec, CheckedJob& out, Diagnostics& faults) {
                     (spec.layout.output_counts ? 1 : 0);
   if (slots % stages != 0) {
     reject(faults, spec.parallel.vpp > 1 ? "parallel.vpp" : "parallel.pp",
-           number(slots) + (slots == spec.model.layers() ? " layers" : " layers (embedding and loss counted)") +
+           number(slots) +
+               (slots == spec.model.layers() ? " layers" : " layers (embedding and loss counted)") +
                " do not divide into pp*vpp=" + number(stages) + " stages",
            "choose pp and vpp whose product divides " + number(slots) +
                ", or say the stages with parallel.layout");
@@ -175,7 +180,8 @@ double layer_cost(const layer::BlockSpec& block) {
   } else {
     cost += layer::mixer_work(block.mixer, 0, true).weights;
   }
-  if (const auto* m = std::get_if<layer::MlpSpec>(&block.feed_forward)) cost += 3.0 * m->ffn * m->hidden;
+  if (const auto* m = std::get_if<layer::MlpSpec>(&block.feed_forward))
+    cost += 3.0 * m->ffn * m->hidden;
   return cost;
 }
 

@@ -197,7 +197,8 @@ double alternate_share(const ops::Program& p, std::size_t i, int first) {
   if (p.forward[i].module == Module::qkv && products == 3) {
     const TensorId whole = p.forward[i].writes[0];
     for (const ops::Op& op : p.forward) {
-      if (op.kernels == 0 && op.reads.size() == 1 && op.reads[0] == whole && op.writes.size() == 1) {
+      if (op.kernels == 0 && op.reads.size() == 1 && op.reads[0] == whole &&
+          op.writes.size() == 1) {
         one = p.tensors[op.writes[0]].elements / p.tensors[whole].elements;
         break;
       }

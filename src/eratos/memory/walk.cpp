@@ -40,7 +40,8 @@ struct Peak {
   ops::Module module = ops::Module::residual;
 };
 
-// Runs one list. `keep` says which tensors survive their last read here, `skip` which ops do not run.
+// Runs one list. `keep` says which tensors survive their last read here, `skip` which ops do not
+// run.
 template <class Keep, class Skip>
 Peak run(const std::vector<ops::Op>& list, double live, Lifetimes& life, Keep keep, Skip skip) {
   Peak peak{live, ops::Module::residual};
@@ -127,9 +128,10 @@ void walk(const ops::Program& p, Bytes rounding, bool split, ProgramMemory& out)
     life.alive[p.input] = true;
     live += life.bytes[p.input];
   }
-  const Peak forward = run(p.forward, live, life, [&](ops::TensorId id) {
-    return p.tensors[id].saved || id == p.output;
-  }, [](const ops::Op&) { return false; });
+  const Peak forward = run(
+      p.forward, live, life,
+      [&](ops::TensorId id) { return p.tensors[id].saved || id == p.output; },
+      [](const ops::Op&) { return false; });
 
   // Backward: everything kept is there, and so is the gradient that comes in: what backward reads
   // and nothing writes.
@@ -156,8 +158,8 @@ void walk(const ops::Program& p, Bytes rounding, bool split, ProgramMemory& out)
       p.backward, live, life, [](ops::TensorId) { return false; },
       [](const ops::Op&) { return false; });
 
-  // The same with the weights' gradients put off: what they read stays, what only they make does not
-  // come to be.
+  // The same with the weights' gradients put off: what they read stays, what only they make does
+  // not come to be.
   if (split) {
     std::array<bool, ops::kMaxTensors> wanted;
     find_put_off(p, {wanted.data(), count});

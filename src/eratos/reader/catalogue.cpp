@@ -329,7 +329,8 @@ Result<hardware::ClusterSpec> with_nodes(const hardware::ClusterSpec& cluster, i
                   .field = "cluster.nodes"});
   }
   if (std::string many = too_many(nodes, cluster.gpus_per_node); !many.empty()) {
-    return fault({.message = std::move(many), .cure = "choose fewer nodes", .field = "cluster.nodes"});
+    return fault(
+        {.message = std::move(many), .cure = "choose fewer nodes", .field = "cluster.nodes"});
   }
   std::string_view part;
   int old_nodes = 0;

@@ -12,7 +12,8 @@ using hardware::kMostAccelerators;
 constexpr Name<int> kKinds[] = {{"gpu", 0}, {"tpu", 1}, {"npu", 2}};
 constexpr Name<int> kConfidence[] = {{"high", 0}, {"medium", 1}, {"low", 2}};
 
-// Wide: a thousandth of the smallest and a thousand times the largest part of the catalogue, or more.
+// Wide: a thousandth of the smallest and a thousand times the largest part of the catalogue, or
+// more.
 constexpr Range kRanges[] = {
     {"compute_units", 1, 1e6, ""},
     {"clock_hz", 1e6, 1e12, "Hz"},

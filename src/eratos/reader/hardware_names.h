@@ -7,16 +7,11 @@
 namespace eratos::reader {
 
 inline constexpr Name<hardware::LinkKind> kLinks[] = {
-    {"nvlink", hardware::LinkKind::nvlink},
-    {"xgmi", hardware::LinkKind::xgmi},
-    {"pcie", hardware::LinkKind::pcie},
-    {"infiniband", hardware::LinkKind::infiniband},
-    {"roce", hardware::LinkKind::roce},
-    {"efa", hardware::LinkKind::efa},
-    {"slingshot", hardware::LinkKind::slingshot},
-    {"ethernet", hardware::LinkKind::ethernet},
-    {"torus", hardware::LinkKind::torus},
-    {"other", hardware::LinkKind::other},
+    {"nvlink", hardware::LinkKind::nvlink},       {"xgmi", hardware::LinkKind::xgmi},
+    {"pcie", hardware::LinkKind::pcie},           {"infiniband", hardware::LinkKind::infiniband},
+    {"roce", hardware::LinkKind::roce},           {"efa", hardware::LinkKind::efa},
+    {"slingshot", hardware::LinkKind::slingshot}, {"ethernet", hardware::LinkKind::ethernet},
+    {"torus", hardware::LinkKind::torus},         {"other", hardware::LinkKind::other},
 };
 inline constexpr Name<hardware::Topology> kTopologies[] = {
     {"switch", hardware::Topology::fabric_switch},

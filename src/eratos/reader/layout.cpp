@@ -96,15 +96,15 @@ bool letters(Cursor& c, Letters& out, int depth) {
 // The order that Megatron asserts before it builds anything. It is lost once letters become counts
 // a stage; numbers of layers are checked against the model in job/placement.cpp.
 // Source: NVIDIA/Megatron-LM core/transformer/pipeline_parallel_layer_layout.py
-// (validate_layer_layout). The embedding and the loss are built on the first and last stage whatever
-// the layout says (core/models/gpt/gpt_model.py, pre_process and post_process), so empty stages
-// before E or after L are refused too.
+// (validate_layer_layout). The embedding and the loss are built on the first and last stage
+// whatever the layout says (core/models/gpt/gpt_model.py, pre_process and post_process), so empty
+// stages before E or after L are refused too.
 bool in_order(Cursor& c, const Letters& all) {
   constexpr const char* kOneE = "write one `E`, first on the first stage: Et|t|tL";
   constexpr const char* kOneL = "write one `L`, last on the last stage: Et|t|tL";
   if (all.empty() || all.front().letter != 'E') {
-    return c.fail_at(all.empty() ? 0 : all.front().at, "a layout that does not begin with the embedding",
-                     kOneE);
+    return c.fail_at(all.empty() ? 0 : all.front().at,
+                     "a layout that does not begin with the embedding", kOneE);
   }
   bool output = false;
   int stage = 0;
@@ -122,7 +122,8 @@ bool in_order(Cursor& c, const Letters& all) {
     if (each.letter == 'L') output = true;
     if (each.letter == 'm') {
       if (prediction_stage >= 0 && prediction_stage != stage) {
-        return c.fail_at(each.at, "prediction layers `m` on two stages", "put every `m` on one stage");
+        return c.fail_at(each.at, "prediction layers `m` on two stages",
+                         "put every `m` on one stage");
       }
       prediction_stage = stage;
     }

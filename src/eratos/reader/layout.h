@@ -16,9 +16,10 @@
 namespace eratos::reader {
 
 // Stages in the order of the string, which is virtual-stage order: stage r + c*pp is chunk c of
-// rank r. Errors, each with the character at fault: a letter that means nothing, brackets that do not
-// match, counts that are no positive integers, more than 100,000 letters; and what Megatron refuses:
-// not one E first and one L last, t after m, m on two stages. `field` names the path in diagnostics.
+// rank r. Errors, each with the character at fault: a letter that means nothing, brackets that do
+// not match, counts that are no positive integers, more than 100,000 letters; and what Megatron
+// refuses: not one E first and one L last, t after m, m on two stages. `field` names the path in
+// diagnostics.
 Result<job::LayoutSpec> parse_layout(std::string_view text,
                                      std::string_view field = "parallel.layout");
 

@@ -340,7 +340,8 @@ Result<JobRead> read_megatron_script(std::string_view text, const std::string& p
   const auto stray =
       std::find_if(script.commands.begin(), script.commands.end(), begins_with_option);
   if (stray != script.commands.end()) {
-    const bool bare = std::all_of(script.commands.begin(), script.commands.end(), begins_with_option);
+    const bool bare =
+        std::all_of(script.commands.begin(), script.commands.end(), begins_with_option);
     if (!bare) {
       return fault({.where = stray->front().at,
                     .message = "`" + stray->front().text +

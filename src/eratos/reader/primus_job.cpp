@@ -42,7 +42,8 @@ Result<void> add_lora(const text::Node& lora, JobRead& out) {
   fields.read("dim", spec.rank);
   fields.read("alpha", spec.alpha);
   fields.read("dropout", spec.dropout);
-  if (spec.rank < 1) fields.fail("dim", "`lora.dim` is no rank of 1 or more", "or lora.enabled: false");
+  if (spec.rank < 1)
+    fields.fail("dim", "`lora.dim` is no rank of 1 or more", "or lora.enabled: false");
   if (!(spec.dropout >= 0 && spec.dropout < 1)) {
     fields.fail("dropout", "`lora.dropout` is no probability below 1");
   }
@@ -59,25 +60,29 @@ Result<void> add_lora(const text::Node& lora, JobRead& out) {
     if (experts) spec.targets.set(static_cast<std::size_t>(linear.expert));
   }
   const text::Node written = job_to_node(out.job);
-  for_each_value(*written.find("lora"), "lora", [&](const std::string& path, const text::Node& value) {
-    out.report.provenance[path] = {.value = shown(value), .origin = Origin::user,
-                                   .where = lora.where(), .rule = "the adapters' block"};
-  });
+  for_each_value(*written.find("lora"), "lora",
+                 [&](const std::string& path, const text::Node& value) {
+                   out.report.provenance[path] = {.value = shown(value),
+                                                  .origin = Origin::user,
+                                                  .where = lora.where(),
+                                                  .rule = "the adapters' block"};
+                 });
   out.report.provenance.erase("lora");
   return {};
 }
 
 Result<JobRead> of_megatron(const PrimusConfig& config) {
   auto out = job_from_megatron(config.keys, {.format = "Primus experiment (Megatron)",
-                                         .framework = "primus-megatron",
-                                         .name = config.name,
-                                         .model = config.model,
-                                         .preset_root = config.preset_root,
-                                         .name_at = config.name_at,
-                                         .model_at = config.model_at});
+                                             .framework = "primus-megatron",
+                                             .name = config.name,
+                                             .model = config.model,
+                                             .preset_root = config.preset_root,
+                                             .name_at = config.name_at,
+                                             .model_at = config.model_at});
   const text::Node* on = text::find_at(config.keys, "lora.enabled");
   if (out && on != nullptr && on->raw() == "true") {
-    if (auto added = add_lora(*config.keys.find("lora"), *out); !added) return faults(added.error());
+    if (auto added = add_lora(*config.keys.find("lora"), *out); !added)
+      return faults(added.error());
   }
   return out;
 }

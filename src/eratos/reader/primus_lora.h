@@ -8,8 +8,8 @@
 
 namespace eratos::reader {
 
-// Names: Primus configs/modules/megatron/sft_trainer.yaml, target_modules. A linear of the MLP is one
-// of the experts where there are some.
+// Names: Primus configs/modules/megatron/sft_trainer.yaml, target_modules. A linear of the MLP is
+// one of the experts where there are some.
 struct PrimusLinear {
   std::string_view name;
   ops::Module dense;

@@ -10,8 +10,8 @@ namespace eratos::reader {
 
 namespace {
 
-void check(const text::Node& node, const std::string& path, std::string_view rest, const Range& range,
-           Diagnostics& faults) {
+void check(const text::Node& node, const std::string& path, std::string_view rest,
+           const Range& range, Diagnostics& faults) {
   if (rest.empty()) {
     if (!node.is_scalar() || node.is_null()) return;
     const auto value = node.as_double(path);

@@ -1,7 +1,8 @@
 // Is each number of a file one that such a thing can have?
 //
-// A table says for each path the least and the most, so that a minus sign, an infinity, a NaN or GB/s
-// written where bytes a second are asked for is a fault with line and column, whatever reads it later.
+// A table says for each path the least and the most, so that a minus sign, an infinity, a NaN or
+// GB/s written where bytes a second are asked for is a fault with line and column, whatever reads
+// it later.
 //
 // Worked example: {"levels.*.latency_s", 0, 1, "s"} refuses `latency_s: -1`:
 //   room.yaml:7:16: error: `cluster.levels.1.latency_s` is -1, no number from 0 to 1 s

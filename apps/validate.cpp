@@ -19,9 +19,11 @@
 #include "eratos/job/job.h"
 #include "eratos/projection/projection.h"
 #include "eratos/reader/catalogue.h"
+#include "eratos/reader/job_yaml.h"
 #include "eratos/reader/truth.h"
 #include "eratos/report/accuracy.h"
 #include "eratos/text/csv.h"
+#include "eratos/text/dump.h"
 #include "eratos/text/yaml.h"
 #include "eratos/version.h"
 
@@ -108,6 +110,21 @@ Bytes projected_memory(const reader::Measured& m, const projection::MemoryAnswer
   return Bytes{};
 }
 
+// The job without what its schedule decides, and that. Layers dealt anew belong to the schedule.
+void name_schedule(const reader::Run& run, AccuracyRow& row) {
+  if (run.spec.parallel.pp == 1) return;
+  text::Node job = reader::job_to_node(run.spec);
+  text::Node schedule = *job.find("schedule");
+  text::Node* parallel = job.find("parallel");
+  for (const char* key : {"vpp", "layout"}) {
+    if (const text::Node* value = parallel->find(key)) schedule.set(key, *value);
+    parallel->erase(key);
+  }
+  for (const char* key : {"name", "schedule"}) job.erase(key);
+  row.but_schedule = run.name.source + '\n' + text::to_json(job, 0);
+  row.schedule = text::to_json(schedule, 0);
+}
+
 void project_row(const reader::Run& run, const calibration::Calibration& calibration,
                  const projection::Options& options, double least_mfu,
                  projection::Workspace& workspace, AccuracyRow& row) {
@@ -121,6 +138,7 @@ void project_row(const reader::Run& run, const calibration::Calibration& calibra
   }
   const projection::Projection p = projection::project(checked, calibration, options, workspace);
   row.framework = run.spec.framework.name;
+  name_schedule(run, row);
   if (run.measured.from != reader::SpeedFrom::none) {
     row.from = reader::name_of(run.measured.from);
     row.measured_speed = measured_speed(run.measured);

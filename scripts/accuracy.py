@@ -121,6 +121,16 @@ def feasibility(answers):
                   "of these said to fit"], rows)
 
 
+def schedules(answers):
+    rows = []
+    for name, answer in answers.items():
+        for family, s in answer["summary"]["schedules"].items():
+            rows.append([f"{name}: {family}", str(s["speed_pairs"]), str(s["ordered"]),
+                         str(s["memory_pairs"]), str(s["memory_within_5"])])
+    return table(["pairs of runs that differ in their schedule alone", "speeds 3% apart",
+                  "ordered right", "peaks", "ratio within 5%"], rows)
+
+
 def suspects(answers):
     rows = []
     for name, answer in answers.items():
@@ -174,6 +184,7 @@ def main():
         "## Throughput by accelerator\n", errors(answers, "by_gpu", "throughput"),
         "## Throughput of suspect runs\n", suspects(answers),
         "## Memory by family\n", errors(answers, "by_family", "memory"),
+        "## Schedules against one another\n", schedules(answers),
         "## Does it fit\n", feasibility(answers),
         "## Not projected, by reason\n", skipped(answers),
     ])

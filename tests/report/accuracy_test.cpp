@@ -29,6 +29,34 @@ TEST(Accuracy, SummaryByHand) {
   EXPECT_EQ(summarise(std::vector<double>{}).n, 0);
 }
 
+// Four runs of one job under three schedules, by hand: 100, 102, 110, 80 measured. 100 and 102 are too
+// near to judge; of the other five pairs c, d are of one schedule, so four are judged.
+TEST(Accuracy, SchedulesOfOneJobAreSetAgainstOneAnother) {
+  std::vector<AccuracyRow> rows = {row_with("a", 100, 50), row_with("b", 102, 49),
+                                   row_with("c", 110, 52), row_with("d", 80, 51)};
+  const char* const schedules[] = {"1f1b", "zb-h1", "zbv", "zbv"};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].but_schedule = "the job";
+    rows[i].schedule = schedules[i];
+  }
+  rows[0].measured_memory = gib(10);
+  rows[0].projected_memory = gib(8);
+  rows[2].measured_memory = gib(20);
+  rows[2].projected_memory = gib(16.7);  // 2.0875 times: within 5% of twice
+  rows[3].measured_memory = gib(30);
+  rows[3].projected_memory = gib(26);  // 3.25 times: not within 5% of three times
+  rows.push_back(row_with("other job", 500, 1));
+  rows.back().but_schedule = "another job";
+  rows.push_back(row_with("no pipeline", 500, 1));
+  const Accuracy a = summarise(rows);
+  ASSERT_EQ(a.schedules.size(), 1U);
+  const SchedulePairs& pairs = a.schedules.at("toys");
+  EXPECT_EQ(pairs.speed_pairs, 4);  // a-c, a-d, b-c, b-d
+  EXPECT_EQ(pairs.ordered, 2);      // a-c, b-c: d is projected faster than a and b
+  EXPECT_EQ(pairs.memory_pairs, 2);
+  EXPECT_EQ(pairs.close, 1);
+}
+
 TEST(Accuracy, SuspectTimeIsApartAndItsMemoryCounts) {
   AccuracyRow good = row_with("good", 100, 90);
   AccuracyRow stalled = row_with("stalled", 10, 100);

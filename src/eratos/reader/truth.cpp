@@ -227,6 +227,7 @@ RunName RunReader::State::name_of_row(const TruthRow& row) {
   name.framework = row.text("framework");
   name.gpu = row.text("gpu");
   name.model = row.text("model");
+  name.source = row.text("source");
   name.suspect = row.text("suspect");
   name.line = row.line();
   const text::Node* node = model_node(name.model);

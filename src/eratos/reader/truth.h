@@ -65,6 +65,7 @@ struct RunName {
   std::string framework;  // as the row has it
   std::string gpu;
   std::string model;
+  std::string source;   // as the row has it; "" where the file has no such column
   std::string family;   // data/families.csv
   std::string suspect;  // why its time should not be judged; "" for most
   int line = 0;

@@ -58,7 +58,60 @@ Feasibility feasibility(const std::vector<AccuracyRow>& rows) {
   return out;
 }
 
+// Further apart than this two speeds are not the same. Reruns of one configuration differ by 1 to 2%.
+constexpr double kApart = 0.03;
+constexpr double kClose = 0.05;
+
+SchedulePair pair_of(const AccuracyRow& a, const AccuracyRow& b) {
+  SchedulePair out{a.id, b.id};
+  if (a.throughput_error() && b.throughput_error() && a.suspect.empty() && b.suspect.empty() &&
+      a.from == b.from) {
+    const double measured = b.measured_speed / a.measured_speed;
+    if (std::max(measured, 1 / measured) > 1 + kApart) {
+      out.measured_speed = measured;
+      out.projected_speed = b.projected_speed / a.projected_speed;
+    }
+  }
+  if (a.memory_error() && b.memory_error() && a.memory_kind == b.memory_kind) {
+    out.measured_memory = b.measured_memory / a.measured_memory;
+    out.projected_memory = b.projected_memory / a.projected_memory;
+  }
+  return out;
+}
+
+std::map<std::string, SchedulePairs> schedule_pairs(const std::vector<AccuracyRow>& rows) {
+  std::map<std::string, std::vector<const AccuracyRow*>> alike;
+  for (const AccuracyRow& row : rows) {
+    if (row.ok() && !row.but_schedule.empty()) alike[row.family + row.but_schedule].push_back(&row);
+  }
+  std::map<std::string, SchedulePairs> out;
+  for (const auto& [key, group] : alike) {
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      for (std::size_t j = i + 1; j < group.size(); ++j) {
+        if (group[i]->schedule == group[j]->schedule) continue;
+        const SchedulePair pair = pair_of(*group[i], *group[j]);
+        if (pair.measured_speed == 0 && pair.measured_memory == 0) continue;
+        SchedulePairs& to = out[group[i]->family];
+        if (pair.measured_speed > 0) {
+          ++to.speed_pairs;
+          to.ordered += pair.ordered() ? 1 : 0;
+        }
+        if (pair.measured_memory > 0) {
+          ++to.memory_pairs;
+          to.close += pair.close() ? 1 : 0;
+        }
+        to.all.push_back(pair);
+      }
+    }
+  }
+  return out;
+}
+
 }  // namespace
+
+bool SchedulePair::close() const {
+  return std::abs(projected_memory / measured_memory - 1) <= kClose;
+}
 
 std::optional<double> AccuracyRow::throughput_error() const {
   if (!ok() || measured_speed <= 0 || projected_speed <= 0) return std::nullopt;
@@ -108,6 +161,7 @@ Accuracy summarise(const std::vector<AccuracyRow>& rows) {
   out.all = all.group();
   out.suspect = summarise(suspect);
   out.feasibility = feasibility(rows);
+  out.schedules = schedule_pairs(rows);
   out.by_gpu = grouped(rows, [](const AccuracyRow& r) -> const std::string& { return r.gpu; });
   out.by_framework =
       grouped(rows, [](const AccuracyRow& r) -> const std::string& { return r.framework; });

@@ -41,6 +41,11 @@ struct AccuracyRow {
   Bytes device_peak;       // of the worst stage
   Bytes capacity;
 
+  // Runs of one source that differ in their schedule alone have the same `but_schedule`; "" without a
+  // pipeline.
+  std::string but_schedule;
+  std::string schedule;
+
   std::string outcome;  // "fits", "oom", ""
   bool fits = false;    // projected
 
@@ -65,6 +70,27 @@ struct Feasibility {
   int false_oom = 0;   // fitted, and we say it does not
 };
 
+// Pairs of runs of one source that differ in their schedule alone: are they in the right order, and is
+// one's peak memory the right multiple of the other's?
+struct SchedulePair {
+  std::string a, b;             // ids
+  double measured_speed = 0;    // b's over a's; 0: not measured, suspect, or no more than 3% apart
+  double projected_speed = 0;
+  double measured_memory = 0;   // the same of peaks; 0: not measured
+  double projected_memory = 0;
+
+  bool ordered() const { return (measured_speed > 1) == (projected_speed > 1); }
+  // Within 5% of the measured ratio.
+  bool close() const;
+};
+struct SchedulePairs {
+  std::vector<SchedulePair> all;
+  int speed_pairs = 0;
+  int ordered = 0;
+  int memory_pairs = 0;
+  int close = 0;
+};
+
 struct Group {
   ErrorSummary throughput;  // rows that are not suspect and not excluded
   ErrorSummary memory;      // all rows: a suspect time says nothing against the memory
@@ -80,6 +106,7 @@ struct Accuracy {
   std::map<std::string, Group> by_gpu;
   std::map<std::string, Group> by_framework;
   std::map<std::string, Group> by_family;
+  std::map<std::string, SchedulePairs> schedules;  // by family; only those that have pairs
 };
 Accuracy summarise(const std::vector<AccuracyRow>& rows);
 

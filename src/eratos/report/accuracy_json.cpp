@@ -45,6 +45,35 @@ Node feasibility_node(const Feasibility& f) {
   return out;
 }
 
+Node schedules_node(const std::map<std::string, SchedulePairs>& schedules) {
+  Node out = Node::mapping();
+  for (const auto& [family, pairs] : schedules) {
+    Node one = Node::mapping();
+    one.set("speed_pairs", Node::integer(pairs.speed_pairs));
+    one.set("ordered", Node::integer(pairs.ordered));
+    one.set("memory_pairs", Node::integer(pairs.memory_pairs));
+    one.set("memory_within_5", Node::integer(pairs.close));
+    Node list = Node::sequence();
+    for (const SchedulePair& p : pairs.all) {
+      Node pair = Node::mapping();
+      pair.set("a", Node::string(p.a));
+      pair.set("b", Node::string(p.b));
+      if (p.measured_speed > 0) {
+        pair.set("measured_speed_ratio", number(p.measured_speed));
+        pair.set("projected_speed_ratio", number(p.projected_speed));
+      }
+      if (p.measured_memory > 0) {
+        pair.set("measured_memory_ratio", number(p.measured_memory));
+        pair.set("projected_memory_ratio", number(p.projected_memory));
+      }
+      list.append(std::move(pair));
+    }
+    one.set("pairs", std::move(list));
+    out.set(family, std::move(one));
+  }
+  return out;
+}
+
 Node measured_node(const AccuracyRow& row) {
   Node out = Node::mapping();
   if (!row.from.empty()) {
@@ -123,6 +152,7 @@ std::string accuracy_json(const std::vector<AccuracyRow>& rows, const std::strin
   summary.set("memory", summary_node(a.all.memory));
   summary.set("throughput_suspect", summary_node(a.suspect));
   summary.set("feasibility", feasibility_node(a.feasibility));
+  summary.set("schedules", schedules_node(a.schedules));
   summary.set("skipped", std::move(skipped));
   summary.set("by_gpu", groups_node(a.by_gpu));
   summary.set("by_framework", groups_node(a.by_framework));

@@ -51,6 +51,28 @@ std::string feasibility_table(const Feasibility& f, const Style& style) {
   return table.text(2, style) + '\n';
 }
 
+std::string schedule_table(const std::map<std::string, SchedulePairs>& schedules,
+                           const Style& style) {
+  if (schedules.empty()) return "";
+  Table table({{"schedules of one job, in pairs"},
+               {"3% apart", Align::right},
+               {"ordered right", Align::right},
+               {"peaks", Align::right},
+               {"ratio within 5%", Align::right}});
+  std::string wrong;
+  for (const auto& [family, pairs] : schedules) {
+    table.row({family, thousands(pairs.speed_pairs), thousands(pairs.ordered),
+               thousands(pairs.memory_pairs), thousands(pairs.close)});
+    for (const SchedulePair& p : pairs.all) {
+      if (p.measured_speed > 0 && !p.ordered()) {
+        wrong += fmt::format("  {} to {}: speed measured {:.3f}, projected {:.3f}\n", p.b, p.a,
+                             p.measured_speed, p.projected_speed);
+      }
+    }
+  }
+  return table.text(2, style) + (wrong.empty() ? "" : "  in the wrong order\n" + wrong) + '\n';
+}
+
 std::string skipped_table(const std::map<std::string, int>& skipped, const Style& style) {
   if (skipped.empty()) return "";
   std::vector<std::pair<std::string, int>> rows(skipped.begin(), skipped.end());
@@ -80,6 +102,7 @@ std::string accuracy_text(const std::vector<AccuracyRow>& rows, const Style& sty
   }
   out += error_table("memory by family", a.by_family, a.all.memory, &Group::memory, style);
   out += feasibility_table(a.feasibility, style);
+  out += schedule_table(a.schedules, style);
   out += skipped_table(a.skipped, style);
   out.pop_back();
   return out;

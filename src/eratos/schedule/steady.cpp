@@ -375,7 +375,7 @@ class Turns {
  public:
   Turns(const Order& order, const Costs& costs, std::int32_t stride, Workspace& w)
       : rows_(rows_of(order)), blocking_(costs.sends == Sends::blocking), stride_(stride), w_(w) {
-    std::int32_t low = w.low;
+    std::int32_t low = std::min(w.low, 0);  // so that cell 0 of every turn is on the tape
     std::int32_t high = w.high;
     for (const Special& special : w.specials) {
       for (const std::int32_t cell :

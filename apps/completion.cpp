@@ -100,8 +100,9 @@ Offer offer_of_word(std::string_view word) {
 
 Offer offer_of_flag(const Flag& flag) {
   if (!flag.choices.empty()) return {split(flag.choices), false};
-  if (flag.name == "--algorithm") {
-    Offer out{{"auto", "all", "optimal"}, false};
+  if (flag.name == "--algorithm" || flag.name == "--schedule") {
+    Offer out{{"auto", "all"}, false};
+    if (flag.name == "--algorithm") out.words.emplace_back("optimal");
     for (const schedule::Schedule* s : schedule::kSchedules) out.words.emplace_back(s->name);
     return out;
   }

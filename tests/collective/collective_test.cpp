@@ -22,6 +22,7 @@ hardware::AcceleratorSpec h100() {
   part.vendor = "nvidia";
   part.architecture = "sm90";
   part.scale_up = {BytesPerSecond{450e9}, 8, hardware::Topology::fabric_switch};
+  part.scale_up.in_switch_reduction = true;
   part.nic_per_gpu = BytesPerSecond{50e9};
   part.host_link = BytesPerSecond{63e9};
   part.gpus_per_node = 8;

@@ -183,7 +183,7 @@ TEST(Truth, NotesChangeTheJobOrRefuseIt) {
         std::pair{"vocabulary layers split, forward and backward optimisation",
                   parallel::OutputLayer::one_barrier},
         std::pair{"interlaced pipeline, synchronous", parallel::OutputLayer::interlaced}}) {
-    const auto split = read_one(row("others-vocabpar-x", note));
+    const auto split = read_one(row("others-vocabpar-x", '"' + std::string(note) + '"'));
     ASSERT_TRUE(split.has_value()) << split.error().detail;
     EXPECT_EQ(split->spec.schedule.output_layer, output) << note;
     EXPECT_EQ(split->spec.optimizer.main_gradient, DType::fp16);
@@ -191,7 +191,9 @@ TEST(Truth, NotesChangeTheJobOrRefuseIt) {
   }
   // Post-validation belongs to the zero-bubble rows of a source, not to its 1F1B.
   const std::string validated = "optimizer post-validation on (zero-bubble rows)";
-  EXPECT_FALSE(read_one(row("others-zerobubble-x", validated))->spec.schedule.post_validation);
+  const auto whole = read_one(row("others-zerobubble-x", validated));
+  ASSERT_TRUE(whole.has_value()) << whole.error().detail;
+  EXPECT_FALSE(whole->spec.schedule.post_validation);
 
   // Fine-tuning: which linears have adapters, how long the packed parts are, what the host holds.
   const auto lora = read_one(row("nvb-x-lora-y", "cpu activation offload of 20 layers"));

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -125,6 +126,25 @@ void name_schedule(const reader::Run& run, AccuracyRow& row) {
   row.schedule = text::to_json(schedule, 0);
 }
 
+// All but the layout is what the runs of one choice share.
+void name_layout(const reader::Run& run, AccuracyRow& row) {
+  const job::JobSpec& spec = run.spec;
+  text::Node job = reader::job_to_node(spec);
+  row.but_layout = fmt::format("{} on {} {}, sequence {}, batch {}, {}\n{}\n{}", run.name.model,
+                               spec.cluster.gpus(), run.name.gpu, spec.batch.sequence,
+                               spec.batch.global, job::name_of(spec.precision), run.name.source,
+                               text::to_json(*job.find("model"), 0));
+  job.erase("name");
+  row.layout = text::to_json(job, 0);
+}
+
+// The ends of a band as multiples of the figure it belongs to.
+template <typename Unit>
+std::pair<double, double> multiples(const std::pair<Unit, Unit>& band, Unit of) {
+  if (of.value <= 0) return {0, 0};
+  return {band.first / of, band.second / of};
+}
+
 void project_row(const reader::Run& run, const calibration::Calibration& calibration,
                  const projection::Options& options, double least_mfu,
                  projection::Workspace& workspace, AccuracyRow& row) {
@@ -139,6 +159,9 @@ void project_row(const reader::Run& run, const calibration::Calibration& calibra
   const projection::Projection p = projection::project(checked, calibration, options, workspace);
   row.framework = run.spec.framework.name;
   name_schedule(run, row);
+  name_layout(run, row);
+  row.step_band = multiples(p.confidence.step, p.time.step);
+  row.memory_band = multiples(p.confidence.peak, p.memory.device_peak);
   if (run.measured.from != reader::SpeedFrom::none) {
     row.from = reader::name_of(run.measured.from);
     row.measured_speed = measured_speed(run.measured);

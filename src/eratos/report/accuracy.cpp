@@ -9,26 +9,32 @@ namespace eratos::report {
 
 namespace {
 
-// Of values in ascending order.
-double percentile(const std::vector<double>& sorted, double share) {
-  if (sorted.empty()) return 0;
-  const double at = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
 struct Errors {
   std::vector<double> throughput;
   std::vector<double> memory;
+  int steps_in_band = 0;
+  int peaks_in_band = 0;
 
-  Group group() const { return {summarise(throughput), summarise(memory)}; }
+  Group group() const {
+    Group out{summarise(throughput), summarise(memory)};
+    if (out.throughput.n > 0) {
+      out.throughput.in_band = static_cast<double>(steps_in_band) / out.throughput.n;
+    }
+    if (out.memory.n > 0) out.memory.in_band = static_cast<double>(peaks_in_band) / out.memory.n;
+    return out;
+  }
 };
 
 void add(const AccuracyRow& row, Errors& to) {
   const auto speed = row.throughput_error();
-  if (speed && row.suspect.empty() && row.excluded.empty()) to.throughput.push_back(*speed);
-  if (const auto memory = row.memory_error()) to.memory.push_back(*memory);
+  if (speed && row.suspect.empty() && row.excluded.empty()) {
+    to.throughput.push_back(*speed);
+    to.steps_in_band += *row.step_in_band() ? 1 : 0;
+  }
+  if (const auto memory = row.memory_error()) {
+    to.memory.push_back(*memory);
+    to.peaks_in_band += *row.memory_in_band() ? 1 : 0;
+  }
 }
 
 std::map<std::string, Group> grouped(
@@ -58,7 +64,8 @@ Feasibility feasibility(const std::vector<AccuracyRow>& rows) {
   return out;
 }
 
-// Further apart than this two speeds are not the same. Reruns of one configuration differ by 1 to 2%.
+// Further apart than this two speeds are not the same. Reruns of one configuration differ by 1 to
+// 2%.
 constexpr double kApart = 0.03;
 constexpr double kClose = 0.05;
 
@@ -123,6 +130,29 @@ std::optional<double> AccuracyRow::memory_error() const {
   return projected_memory / measured_memory - 1;
 }
 
+std::optional<bool> AccuracyRow::step_in_band() const {
+  const auto error = throughput_error();
+  if (!error) return std::nullopt;
+  const double measured = 1 + *error;  // step times are as the speeds, the other way round
+  return step_band.first <= measured && measured <= step_band.second;
+}
+
+std::optional<bool> AccuracyRow::memory_in_band() const {
+  const auto error = memory_error();
+  if (!error) return std::nullopt;
+  const double measured = 1 / (1 + *error);
+  return memory_band.first <= measured && measured <= memory_band.second;
+}
+
+double percentile(const std::vector<double>& ascending, double share) {
+  if (ascending.empty()) return 0;
+  const double at = share * static_cast<double>(ascending.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, ascending.size() - 1);
+  return ascending[below] +
+         (at - static_cast<double>(below)) * (ascending[above] - ascending[below]);
+}
+
 ErrorSummary summarise(const std::vector<double>& errors) {
   ErrorSummary out;
   out.n = static_cast<int>(errors.size());
@@ -162,6 +192,7 @@ Accuracy summarise(const std::vector<AccuracyRow>& rows) {
   out.suspect = summarise(suspect);
   out.feasibility = feasibility(rows);
   out.schedules = schedule_pairs(rows);
+  out.ranking = rank_layouts(rows);
   out.by_gpu = grouped(rows, [](const AccuracyRow& r) -> const std::string& { return r.gpu; });
   out.by_framework =
       grouped(rows, [](const AccuracyRow& r) -> const std::string& { return r.framework; });

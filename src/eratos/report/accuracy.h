@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "eratos/base/units.h"
+#include "eratos/report/accuracy_ranking.h"
 #include "eratos/report/table.h"
 
 namespace eratos::report {
@@ -41,10 +42,19 @@ struct AccuracyRow {
   Bytes device_peak;       // of the worst stage
   Bytes capacity;
 
-  // Runs of one source that differ in their schedule alone have the same `but_schedule`; "" without a
-  // pipeline.
+  // Runs of one source that differ in their schedule alone have the same `but_schedule`; "" without
+  // a pipeline.
   std::string but_schedule;
   std::string schedule;
+
+  // Runs that differ in their layout alone (accuracy_ranking.h) have the same `but_layout`, whose
+  // first line is the name of what they share.
+  std::string but_layout;
+  std::string layout;  // equal for runs of one and the same job
+
+  // The printed confidence bands, as multiples of the projected step and peak: {low, high}.
+  std::pair<double, double> step_band;
+  std::pair<double, double> memory_band;
 
   std::string outcome;  // "fits", "oom", ""
   bool fits = false;    // projected
@@ -52,6 +62,10 @@ struct AccuracyRow {
   bool ok() const { return skipped.empty(); }
   std::optional<double> throughput_error() const;
   std::optional<double> memory_error() const;
+  // Nothing where nothing was measured. The ends belong to the band; that of memory is the worst
+  // stage's on the device, and serves for what the row states in the same proportion.
+  std::optional<bool> step_in_band() const;
+  std::optional<bool> memory_in_band() const;
 };
 
 struct ErrorSummary {
@@ -59,9 +73,13 @@ struct ErrorSummary {
   double median_abs = 0;
   double p90_abs = 0;
   double mean = 0;
-  double within_10 = 0;  // share of rows
+  double within_10 = 0;           // share of rows
+  std::optional<double> in_band;  // share of rows whose measured value the printed band holds
 };
 ErrorSummary summarise(const std::vector<double>& errors);
+
+// Of values in ascending order.
+double percentile(const std::vector<double>& ascending, double share);
 
 struct Feasibility {
   int n_fits = 0;
@@ -70,13 +88,13 @@ struct Feasibility {
   int false_oom = 0;   // fitted, and we say it does not
 };
 
-// Pairs of runs of one source that differ in their schedule alone: are they in the right order, and is
-// one's peak memory the right multiple of the other's?
+// Pairs of runs of one source that differ in their schedule alone: are they in the right order, and
+// is one's peak memory the right multiple of the other's?
 struct SchedulePair {
-  std::string a, b;             // ids
-  double measured_speed = 0;    // b's over a's; 0: not measured, suspect, or no more than 3% apart
+  std::string a, b;           // ids
+  double measured_speed = 0;  // b's over a's; 0: not measured, suspect, or no more than 3% apart
   double projected_speed = 0;
-  double measured_memory = 0;   // the same of peaks; 0: not measured
+  double measured_memory = 0;  // the same of peaks; 0: not measured
   double projected_memory = 0;
 
   bool ordered() const { return (measured_speed > 1) == (projected_speed > 1); }
@@ -107,6 +125,7 @@ struct Accuracy {
   std::map<std::string, Group> by_framework;
   std::map<std::string, Group> by_family;
   std::map<std::string, SchedulePairs> schedules;  // by family; only those that have pairs
+  std::map<std::string, Ranking> ranking;          // by family; only those that have groups
 };
 Accuracy summarise(const std::vector<AccuracyRow>& rows);
 

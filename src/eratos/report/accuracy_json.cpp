@@ -20,6 +20,7 @@ Node summary_node(const ErrorSummary& s) {
   out.set("p90_abs", number(s.p90_abs));
   out.set("mean", number(s.mean));
   out.set("within_10", number(s.within_10));
+  if (s.in_band) out.set("in_band", number(*s.in_band));
   return out;
 }
 
@@ -69,6 +70,41 @@ Node schedules_node(const std::map<std::string, SchedulePairs>& schedules) {
       list.append(std::move(pair));
     }
     one.set("pairs", std::move(list));
+    out.set(family, std::move(one));
+  }
+  return out;
+}
+
+Node three(const char* const (&names)[3], double a, double b, double c) {
+  Node out = Node::mapping();
+  out.set(names[0], number(a));
+  out.set(names[1], number(b));
+  out.set(names[2], number(c));
+  return out;
+}
+
+Node ranking_node(const std::map<std::string, Ranking>& ranking) {
+  Node out = Node::mapping();
+  for (const auto& [family, r] : ranking) {
+    Node one = Node::mapping();
+    one.set("n_groups", Node::integer(static_cast<int>(r.groups.size())));
+    one.set("n_rows", Node::integer(r.rows));
+    one.set("regret",
+            three({"median", "p90", "worst"}, r.regret_median, r.regret_p90, r.regret_worst));
+    one.set("rank_correlation", three({"median", "p10", "least"}, r.correlation_median,
+                                      r.correlation_p10, r.correlation_least));
+    Node list = Node::sequence();
+    for (const RankedGroup& g : r.groups) {
+      Node group = Node::mapping();
+      group.set("name", Node::string(g.name));
+      group.set("n", Node::integer(g.n));
+      group.set("regret", number(g.regret));
+      group.set("rank_correlation", number(g.correlation));
+      group.set("best", Node::string(g.best));
+      group.set("picked", Node::string(g.picked));
+      list.append(std::move(group));
+    }
+    one.set("groups", std::move(list));
     out.set(family, std::move(one));
   }
   return out;
@@ -128,6 +164,10 @@ Node row_node(const AccuracyRow& row) {
   if (const auto e = row.throughput_error()) error.set("throughput", number(*e));
   if (const auto e = row.memory_error()) error.set("memory", number(*e));
   out.set("error", std::move(error));
+  Node in_band = Node::mapping();
+  if (const auto inside = row.step_in_band()) in_band.set("step", Node::boolean(*inside));
+  if (const auto inside = row.memory_in_band()) in_band.set("memory", Node::boolean(*inside));
+  out.set("in_band", std::move(in_band));
   return out;
 }
 
@@ -153,6 +193,7 @@ std::string accuracy_json(const std::vector<AccuracyRow>& rows, const std::strin
   summary.set("throughput_suspect", summary_node(a.suspect));
   summary.set("feasibility", feasibility_node(a.feasibility));
   summary.set("schedules", schedules_node(a.schedules));
+  summary.set("ranking", ranking_node(a.ranking));
   summary.set("skipped", std::move(skipped));
   summary.set("by_gpu", groups_node(a.by_gpu));
   summary.set("by_framework", groups_node(a.by_framework));

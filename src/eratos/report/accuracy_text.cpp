@@ -15,7 +15,8 @@ std::vector<std::string> cells(const std::string& name, const ErrorSummary& s) {
           percent(s.median_abs),
           percent(s.p90_abs),
           signed_percent(s.mean),
-          percent(s.within_10)};
+          percent(s.within_10),
+          s.in_band ? percent(*s.in_band) : "-"};
 }
 
 std::string error_table(const std::string& what, const std::map<std::string, Group>& groups,
@@ -26,7 +27,8 @@ std::string error_table(const std::string& what, const std::map<std::string, Gro
                {"median |e|", Align::right},
                {"90% |e|", Align::right},
                {"mean e", Align::right},
-               {"within 10%", Align::right}});
+               {"within 10%", Align::right},
+               {"in band", Align::right}});
   for (const auto& [name, group] : groups) {
     if ((group.*part).n > 0) table.row(cells(name, group.*part));
   }
@@ -73,6 +75,26 @@ std::string schedule_table(const std::map<std::string, SchedulePairs>& schedules
   return table.text(2, style) + (wrong.empty() ? "" : "  in the wrong order\n" + wrong) + '\n';
 }
 
+std::string ranking_table(const std::map<std::string, Ranking>& ranking, const Style& style) {
+  if (ranking.empty()) return "";
+  Table table({{"layouts of one job, ranked"},
+               {"groups", Align::right},
+               {"runs", Align::right},
+               {"regret median", Align::right},
+               {"90%", Align::right},
+               {"worst", Align::right},
+               {"rank correlation median", Align::right},
+               {"10%", Align::right},
+               {"least", Align::right}});
+  const auto two = [](double x) { return fmt::format("{:.2f}", x); };
+  for (const auto& [family, r] : ranking) {
+    table.row({family, thousands(static_cast<double>(r.groups.size())), thousands(r.rows),
+               percent(r.regret_median), percent(r.regret_p90), percent(r.regret_worst),
+               two(r.correlation_median), two(r.correlation_p10), two(r.correlation_least)});
+  }
+  return table.text(2, style) + '\n';
+}
+
 std::string skipped_table(const std::map<std::string, int>& skipped, const Style& style) {
   if (skipped.empty()) return "";
   std::vector<std::pair<std::string, int>> rows(skipped.begin(), skipped.end());
@@ -103,6 +125,7 @@ std::string accuracy_text(const std::vector<AccuracyRow>& rows, const Style& sty
   out += error_table("memory by family", a.by_family, a.all.memory, &Group::memory, style);
   out += feasibility_table(a.feasibility, style);
   out += schedule_table(a.schedules, style);
+  out += ranking_table(a.ranking, style);
   out += skipped_table(a.skipped, style);
   out.pop_back();
   return out;

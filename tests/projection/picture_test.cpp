@@ -93,5 +93,40 @@ TEST_F(Picture, ItIsTheStepThatProjectTimes) {
   EXPECT_GE(to_seconds(end).value, p.time.step.value * 0.98);
 }
 
+// 16 pipeline ranks one GPU apart on two nodes of 8: only the step from rank 7 to rank 8 leaves a node.
+// In a V the last rank keeps its activations.
+TEST(Links, SendsCostWhatTheLinkTheyCrossCosts) {
+  reader::ReadOptions options;
+  options.cluster = "h100-sxm-2x8";
+  options.sets = {"parallel.pp=16", "batch.global=32", "framework=megatron"};
+  for (const char* schedule : {"1f1b", "zbv"}) {
+    const bool vee = std::string(schedule) == "zbv";
+    auto sets = options;
+    sets.sets.push_back(std::string("schedule.algorithm=") + schedule);
+    if (vee) sets.sets.push_back("parallel.vpp=2");
+    auto read = reader::read_job("llama3.1-8b", sets);
+    ASSERT_TRUE(read.has_value());
+    auto checked = std::make_unique<job::CheckedJob>();
+    ASSERT_TRUE(job::check(read->job, *checked).empty());
+    const auto calibration = *reader::load_calibration(read->job.cluster.accelerator);
+    const auto drawn = picture(*checked, calibration, 0, *make_workspace());
+    ASSERT_TRUE(drawn.has_value());
+    const int chunks = vee ? 2 : 1;
+    const auto forward = [&](int rank, int chunk) {
+      return drawn->links[static_cast<std::size_t>(rank * chunks + chunk)].forward;
+    };
+    for (int rank = 0; rank < 15; ++rank) {
+      if (rank == 7) {
+        EXPECT_GT(forward(7, 0), 2 * forward(0, 0));
+      } else {
+        EXPECT_EQ(forward(rank, 0), forward(0, 0)) << rank;
+      }
+    }
+    if (!vee) continue;
+    EXPECT_EQ(forward(8, 1), forward(7, 0));  // up again
+    EXPECT_EQ(forward(5, 1), forward(0, 0));
+  }
+}
+
 }  // namespace
 }  // namespace eratos::projection

@@ -25,6 +25,47 @@ std::int64_t bytes_of_items(const Workspace& w, const ops::StageProgram& stage,
   return static_cast<std::int64_t>(bytes);
 }
 
+// Two pipeline ranks as a group of two: which levels of the machine they share. Ranks of one pipeline
+// are `stride` apart; of the pipelines that lie side by side, the one whose link crosses most counts.
+collective::GroupPlacement pair_of(int a, int b, int stride, const hardware::ClusterSpec& cluster) {
+  collective::GroupPlacement pair;
+  pair.size = 2;
+  for (const hardware::NetworkLevel& level : cluster.levels) {
+    const auto together = [&](int offset) {
+      return (a * stride + offset) / level.gpus == (b * stride + offset) / level.gpus;
+    };
+    pair.members.push_back(together(0) && together(stride - 1) ? 2 : 1);
+  }
+  if (pair.members.empty()) pair.members.push_back(2);
+  pair.members.back() = 2;
+  return pair;
+}
+
+// What leaves each chunk, by the link between its rank and the neighbour's.
+void fill_links(const job::CheckedJob& job, const Pricing& pricing, Workspace& w) {
+  const job::JobSpec& spec = *job.spec;
+  const schedule::Shape shape = shape_of(job);
+  const parallel::Placement placement = job.parallel.placement;
+  w.links.assign(at(schedule::slot_count(shape)), schedule::LinkCost{});
+  if (job.parallel.pp == 1) return;
+  const double exposed = spec.overlap.p2p ? spec.framework.overlap.pp_exposed : 1.0;
+  const int stride = parallel::group_of(job.parallel, Axis::pp).stride;
+  for (int copy = 0; copy < parallel::copies_of(placement); ++copy) {
+    for (int stage = 0; stage + 1 < schedule::stage_count(shape, placement); ++stage) {
+      const int here = schedule::slot_at(shape, placement, stage, copy);
+      const int next = schedule::slot_at(shape, placement, stage + 1, copy);
+      const double send =
+          collective::time_of(ops::CollectiveKind::send_recv, w.lowered.stages[0].send,
+                              pair_of(here / shape.chunks, next / shape.chunks, stride, spec.cluster),
+                              pricing.links)
+              .value;
+      const Picoseconds link = to_picoseconds(Seconds{exposed * send});
+      w.links[at(here)].forward = link;
+      w.links[at(next)].backward = link;
+    }
+  }
+}
+
 Picoseconds rounded(const ChunkTime& t) { return to_picoseconds(Seconds{t.duration}); }
 
 // What all ranks send one another for a cut output layer, one micro-batch: the last stage's output to
@@ -112,7 +153,6 @@ void fill_held(const job::CheckedJob& job, Workspace& w) {
 }
 
 void fill_times(const job::CheckedJob& job, const Pricing& pricing, Workspace& w) {
-  const job::JobSpec& spec = *job.spec;
   const int pp = job.parallel.pp;
   const int chunks = parallel::chunks_of(job.parallel);
   const int parts = lower::parts_of(job);
@@ -122,13 +162,7 @@ void fill_times(const job::CheckedJob& job, const Pricing& pricing, Workspace& w
   for (std::size_t i = 0; i < w.lowered.program_count; ++i) {
     time_program(w.lowered.programs[i], pricing, split || cut, w.program_time[i]);
   }
-  const double exposed = spec.overlap.p2p ? spec.framework.overlap.pp_exposed : 1.0;
-  const double send =
-      collective::time_of(ops::CollectiveKind::send_recv, w.lowered.stages[0].send,
-                          pricing.placements[static_cast<std::size_t>(Axis::pp)], pricing.links)
-          .value;
-  const Picoseconds link = pp > 1 ? to_picoseconds(Seconds{exposed * send}) : 0;
-  w.links.assign(at(pp * chunks), schedule::LinkCost{link, link});
+  fill_links(job, pricing, w);
   w.parts.resize(at(pp * parts));
   for (int rank = 0; rank < pp; ++rank) {
     for (int part = 0; part < parts; ++part) {

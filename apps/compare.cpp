@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "apps/load_job.h"
 #include "apps/output.h"
 #include "eratos/parallel/schedules.h"
+#include "eratos/projection/state.h"
 #include "eratos/reader/decode.h"
 #include "eratos/reader/hardware_file.h"
 #include "eratos/report/compare.h"
@@ -155,24 +157,25 @@ int compare_schedules(const Arguments& arguments, Format format) {
   Arguments plain = arguments;
   plain.flags.erase("--schedule");
   Comparison all;
-  const Result<void> own = add({"as it is", plain, true}, all);
+  const Result<void> own = add({"", plain, true}, all);
   if (!own) return report_faults(own.error());
   const job::CheckedJob& job = all.projected.front()->job->checked;
+  // `auto` is one of the schedules below: it stands first, once.
+  const std::string_view mine = projection::schedule_of(job).name;
+  const bool chosen = job.spec->schedule.algorithm == "auto";
+  all.answers.front().label = std::string(mine) + (chosen ? " (auto)" : " (as it is)");
   Comparison others;
   for (const parallel::ScheduleFacts& facts : parallel::kScheduleFacts) {
     if (facts.name == "none" || job.parallel.pp == 1) continue;
-    if (facts.name == job.spec->schedule.algorithm) continue;  // as it is
+    if (facts.name == mine) continue;
     Variant v{std::string(facts.name), plain, false};
     std::vector<std::string>& sets = v.arguments.flags["--set"];
     sets.push_back("schedule.algorithm=" + std::string(facts.name));
     const int vpp = job.parallel.vpp;
-    const int asked = vpp < facts.least_vpp                          ? facts.least_vpp
+    const int asked = vpp < facts.least_vpp                        ? facts.least_vpp
                       : facts.most_vpp > 0 && vpp > facts.most_vpp ? facts.most_vpp
-                                                                     : vpp;
-    if (asked != vpp) {
-      sets.push_back(fmt::format("parallel.vpp={}", asked));
-      v.label += fmt::format(", vpp {}", asked);
-    }
+                                                                   : vpp;
+    if (asked != vpp) sets.push_back(fmt::format("parallel.vpp={}", asked));
     if (const Result<void> added = add(v, others); !added) return report_faults(added.error());
   }
   if (others.answers.empty() && others.refused.empty()) {

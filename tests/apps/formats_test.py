@@ -81,7 +81,48 @@ class HtmlTest(unittest.TestCase):
         self.assertIn("&lt;script&gt;&amp;", page)
 
 
+class ManyJobsTest(unittest.TestCase):
+    """More jobs than columns: a line each, which a terminal has room for."""
+
+    def test_every_schedule_is_a_line(self):
+        text = run("project", JOB, "--schedule", "all")
+        self.assertLessEqual(max(map(len, text.splitlines())), 100)
+        rows = list(csv.DictReader(io.StringIO(run("project", JOB, "--schedule", "all",
+                                                   "--format", "csv"))))
+        self.assertGreater(len(rows), 5)
+        figures = text.split("what each costs")[1].split("\n\n")[0].splitlines()[2:]
+        self.assertEqual(len(figures), len(rows))
+        for line, row in zip(figures, rows):
+            self.assertTrue(line.strip().startswith(row["label"] + " "), line)
+            cells = line.strip()[len(row["label"]):].split()
+            self.assertEqual(cells[0], row["vpp"])
+            self.assertEqual(cells[3], f"{float(row['step_ratio']):.3f}")
+            self.assertEqual(cells[4], f"{float(row['tokens_per_s_per_gpu']):,.0f}")
+            share = float(row["bubble_s"]) / float(row["step_s"])
+            self.assertAlmostEqual(float(cells[6].rstrip("%")), 100 * share, delta=0.051)
+            self.assertEqual(cells[8], "yes" if row["fits"] == "true" else "no")
+        self.assertEqual(len({row["label"] for row in rows}), len(rows))
+
+    def test_a_field_is_told_by_its_values(self):
+        text = run("compare", JOB, "--vary", "batch.micro=1,2", "--vary", "overlap.p2p=true,false",
+                   "--vary", "recompute.granularity=none,full")
+        self.assertIn("what differs", text)
+        self.assertIn("  recompute.granularity: none (the others), full (", text)
+
+
 class CsvTest(unittest.TestCase):
+    PARTS = ("compute_s", "bubble_s", "tp_s", "cp_s", "ep_s", "pp_s", "dp_s", "host_s",
+             "optimizer_s", "launch_s")
+
+    def test_parts_sum_to_the_step(self):
+        for extra in ((), ("--set", "offload.layers=4")):
+            for command in (("project", JOB), ("compare", JOB, "--vary", VARY)):
+                text = run(*command, *extra, "--format", "csv")
+                for row in csv.DictReader(io.StringIO(text)):
+                    total = sum(float(row[part]) for part in self.PARTS)
+                    self.assertAlmostEqual(total / float(row["step_s"]), 1, places=9)
+                    self.assertEqual(float(row["host_s"]) > 0, bool(extra))
+
     def test_rows_are_the_answers(self):
         rows = list(csv.DictReader(io.StringIO(run("compare", JOB, "--vary", VARY,
                                                    "--format", "csv"))))
@@ -89,10 +130,6 @@ class CsvTest(unittest.TestCase):
         self.assertEqual([row["label"] for row in rows], ["as it is", VARY])
         self.assertEqual(float(rows[1]["step_s"]), answer["time"]["step_s"])
         self.assertEqual(float(rows[0]["step_ratio"]), 1)
-        parts = ("compute_s", "bubble_s", "tp_s", "cp_s", "ep_s", "pp_s", "dp_s", "optimizer_s",
-                 "launch_s")
-        for row in rows:
-            self.assertAlmostEqual(sum(float(row[p]) for p in parts), float(row["step_s"]), 9)
 
     def test_memory_has_a_row_a_stage(self):
         rows = list(csv.DictReader(io.StringIO(run("memory", JOB, "--format", "csv"))))

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -43,6 +44,7 @@ Row row_of(const Compared& c, const projection::Projection& first) {
   row.number("ep_s", p.time.exposed.ep.value);
   row.number("pp_s", p.time.exposed.pp.value);
   row.number("dp_s", p.time.exposed.dp.value);
+  row.number("host_s", p.time.exposed.host.value);
   row.number("optimizer_s", p.time.optimizer.value);
   row.number("launch_s", p.time.launch.value);
   row.number("tokens_per_s_per_gpu", p.throughput.tokens_per_s_per_gpu);
@@ -58,6 +60,20 @@ Row row_of(const Compared& c, const projection::Projection& first) {
   row.number("device_peak_ratio", p.memory.device_peak / first.memory.device_peak);
   row.bytes("capacity_bytes", p.memory.capacity);
   row.text("fits", p.memory.fits ? "true" : "false");
+  const parallel::ParallelSpec& cut = c.answer.checked->parallel;
+  for (const auto& [head, degree] : {std::pair{"tp", cut.tp},
+                                     {"pp", cut.pp},
+                                     {"vpp", cut.vpp},
+                                     {"cp", cut.cp},
+                                     {"ep", cut.ep},
+                                     {"etp", cut.etp},
+                                     {"dp", cut.dp},
+                                     {"mbs", spec.batch.micro},
+                                     {"gbs", spec.batch.global},
+                                     {"seq_len", spec.batch.sequence}}) {
+    row.number(head, degree);
+  }
+  row.text("schedule", spec.schedule.algorithm);
   return row;
 }
 

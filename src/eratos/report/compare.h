@@ -2,7 +2,7 @@
 // of the step and of the memory explain it. The first answer is what the others are set against.
 //
 // Letters: for answers a (the first) and b, delta = b - a, ratio = b / a. A part explains the share
-// delta(part) / delta(step) of the difference; shares of all nine parts sum to 1, one may be
+// delta(part) / delta(step) of the difference; shares of all ten parts sum to 1, one may be
 // negative or exceed 1 when parts move against each other.
 //
 // Worked example: steps of 10 s (compute 7, bubble 1, tp 1, ...) and 8 s (compute 5.5, tp 0.5, the

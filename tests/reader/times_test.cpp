@@ -163,6 +163,44 @@ TEST(Times, WhatSomeStagesHaveAllHave) {
   expect_has(all, "job.yaml:2:3: error: `stages.1` has no `held`, others have");
 }
 
+TEST(Times, KeptWithoutHeldIsOneFault) {
+  const std::string all = faults_in(
+      "- {forward: 1ms, backward: 1ms, held: 1GiB, kept: 1GiB}\n"
+      "- {forward: 1ms, backward: 1ms, kept: 1GiB}\n");
+  EXPECT_EQ(
+      all,
+      "job.yaml:2:3: error: `stages.1` has no `held`, others have; give it to all of them, or to "
+      "none\n");
+  expect_has(faults_in("- {forward: 1ms, backward: 1ms, kept: 1GiB}\n"),
+             "job.yaml:1:3: error: stages have `kept` and no `held`; say both, or neither");
+}
+
+TEST(Times, NoTransferIsLeftOutWhereOthersAreStated) {
+  const std::string middle = faults_in(
+      "- {forward: 1ms, backward: 1ms, send: 1ms}\n- {forward: 1ms, backward: 1ms}\n"
+      "- {forward: 1ms, backward: 1ms, send: 1ms}\n");
+  expect_has(middle, "job.yaml:2:3: error: `stages.1` has no `send_forward`, other transfers");
+  expect_has(middle, "job.yaml:2:3: error: `stages.1` has no `send_backward`, other transfers");
+  // One direction alone would make the other free.
+  expect_has(faults_in("- {forward: 1ms, backward: 1ms, send_forward: 1ms}\n"
+                       "- {forward: 1ms, backward: 1ms, send_forward: 1ms}\n"),
+             "job.yaml:2:3: error: `stages.1` has no `send_backward`, other transfers");
+  // The ends of the model have one neighbour each.
+  const Times ends =
+      good(decode_times(yaml("- {stage: 1, forward: 1ms, backward: 1ms, send_backward: 2ms}\n"
+                             "- {stage: 0, forward: 1ms, backward: 1ms, send_forward: 3ms}\n")));
+  EXPECT_EQ(ends.stages[0].send_forward, 3'000'000'000);
+  EXPECT_EQ(ends.stages[1].send_backward, 2'000'000'000);
+}
+
+TEST(Times, WhatPlacesAStageIsNotPassedOver) {
+  expect_has(
+      faults_in("- {forward: 1ms, backward: 1ms}\n- {stage: 1, forward: 1ms, backward: 1ms}\n"),
+      "job.yaml:2:3: error: some entries have a `stage`, others have none");
+  expect_has(faults_in("placement: vee\nstages: [{forward: 1ms, backward: 1ms}]\n"),
+             "job.yaml:1:12: error: `placement` says nothing here: no entry has a rank");
+}
+
 TEST(Times, NoStageIsMissingOrThereTwice) {
   expect_has(faults_in("- {stage: 0, forward: 1ms, backward: 1ms}\n"
                        "- {stage: 0, forward: 1ms, backward: 1ms}\n"),

@@ -47,16 +47,20 @@ TEST(Csv, ColumnsAreFoundByName) {
             "runs.csv:1: error: no column `seq_lne`; did you mean `seq_len`?");
 }
 
-TEST(Csv, FaultsNameTheLine) {
+TEST(Csv, FaultsNameLineAndColumn) {
   const auto faults_in = [](const std::string& text) {
     return faults_of(parse_csv(text, "r.csv"));
   };
   EXPECT_EQ(faults_in(""),
             "r.csv:1:1: error: the table is empty; begin with a row of column names");
   EXPECT_EQ(faults_in("a,b\n1\n1,2\n1,2,3\n"),
-            "r.csv:2: error: this row has 1 fields, the header has 2; give one field a column\n"
-            "r.csv:4: error: this row has 3 fields, the header has 2; give one field a column");
-  EXPECT_EQ(faults_in("a,b,a\n"), "r.csv:1: error: column `a` is given twice; keep one of them");
+            "r.csv:2:2: error: this row has 1 fields, the header has 2; give one field a column\n"
+            "r.csv:4:5: error: this row has 3 fields, the header has 2; give one field a column");
+  // Places of fields that hold line breaks, and of a row that ends in CRLF.
+  EXPECT_EQ(faults_in("a,b\r\n\"1\n2\",3,\"4\n5\"\r\n6\r\n"),
+            "r.csv:3:6: error: this row has 3 fields, the header has 2; give one field a column\n"
+            "r.csv:5:2: error: this row has 1 fields, the header has 2; give one field a column");
+  EXPECT_EQ(faults_in("a,b,a\n"), "r.csv:1:5: error: column `a` is given twice; keep one of them");
   EXPECT_EQ(faults_in("a,b\n1,x\"y\n"),
             "r.csv:2:4: error: a quote inside a field that is not quoted; "
             "quote the whole field and double its quotes");

@@ -340,7 +340,6 @@ Entry decode_entry(Decoder& decoder, const Node& node, const std::string& path,
     decoder.fail(node.where(), path, "`" + path + "` has `send` and one direction of it as well",
                  "say send, or send_forward and send_backward");
   }
-  if (out.has[kKept] && !out.has[kHeld]) need(kHeld, "say both, or neither");
   const auto time = [&](Key key) { return to_picoseconds(Seconds{values[key]}); };
   const auto size = [&](Key key) { return static_cast<std::int64_t>(std::llround(values[key])); };
   StageTimes& t = out.times;
@@ -355,15 +354,19 @@ Entry decode_entry(Decoder& decoder, const Node& node, const std::string& path,
   return out;
 }
 
-// Where each entry stands in the model; faults where two stand in one place, or a place is empty.
-void place_entries(Decoder& decoder, std::vector<Entry>& entries, bool vee, Times& out) {
+// Where each entry stands in the model; false after a fault: two stand in one place, a place is
+// empty, or `placement` (the file's, or null) is of ranks and there are none.
+bool place_entries(Decoder& decoder, std::vector<Entry>& entries, const Node* placement,
+                   Times& out) {
+  const bool vee = placement != nullptr && placement->is_scalar() && placement->raw() == "vee";
   const bool ranked = entries[0].rank >= 0 || entries[0].chunk >= 0;
+  const bool staged = entries[0].stage >= 0;
   int ranks = 0;
   int chunks = 0;
   bool good = true;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     Entry& e = entries[i];
-    if (!e.placed) return;
+    if (!e.placed) return false;
     if (ranked && e.rank < 0 && e.chunk >= 0) {
       decoder.fail(e.where, e.path, "`" + e.path + "` has a chunk and no rank", "add `rank`");
       good = false;
@@ -377,16 +380,28 @@ void place_entries(Decoder& decoder, std::vector<Entry>& entries, bool vee, Time
     }
     ranks = std::max(ranks, e.rank + 1);
     chunks = std::max(chunks, std::max(e.chunk, 0) + 1);
+    if (!ranked && (e.stage >= 0) != staged) {
+      decoder.fail(e.where, e.path, "some entries have a `stage`, others have none",
+                   "give it to all of them, or to none");
+      good = false;
+      continue;
+    }
     if (!ranked && e.stage < 0) e.stage = static_cast<int>(i);
   }
-  if (!good) return;
+  if (!ranked && placement != nullptr) {
+    decoder.fail(placement->where(), "placement",
+                 "`placement` says nothing here: no entry has a rank",
+                 "give `rank` and `chunk` to all entries, or leave it out");
+    good = false;
+  }
+  if (!good) return false;
   if (ranked) {
     out.ranks = ranks;
     if (vee && chunks > 2) {
       decoder.fail(entries[0].where, "placement",
                    "a vee has two chunks a rank, the file has " + std::to_string(chunks),
                    "leave `placement` out");
-      return;
+      return false;
     }
     for (Entry& e : entries) {
       const int chunk = std::max(e.chunk, 0);
@@ -429,9 +444,28 @@ void place_entries(Decoder& decoder, std::vector<Entry>& entries, bool vee, Time
                  "every rank has as many chunks as every other");
     good = false;
   }
-  if (!good) return;
+  if (!good) return false;
   std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return a.stage < b.stage; });
+  return true;
+}
+
+// Where any stage states a transfer, each states both of its own: the last in the model has none to
+// the one after it, the first none to the one before.
+void check_sends(Decoder& decoder, const std::vector<Entry>& entries) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Entry& e = entries[i];
+    const auto need = [&](Key key, const char* whither) {
+      if (e.has[kSend] || e.has[key]) return;
+      decoder.fail(e.where, e.path,
+                   "`" + e.path + "` has no `" + std::string(kNames[key].word) +
+                       "`, other transfers are stated",
+                   std::string("say `send`, or what goes to the stage ") + whither +
+                       " it; 0s where it takes no time");
+    };
+    if (i + 1 < entries.size()) need(kSendForward, "after");
+    if (i > 0) need(kSendBackward, "before");
+  }
 }
 
 // True when all have `key`; a fault at each that lacks what others have.
@@ -465,7 +499,7 @@ Result<Times> decode_times(const Node& root) {
   Diagnostics faults;
   Decoder decoder(faults);
   Units declared;
-  bool vee = false;
+  const Node* placement = nullptr;
   const Node* list = &root;
   if (root.is_mapping()) {
     for (const text::Entry& entry : root.entries()) {
@@ -476,9 +510,11 @@ Result<Times> decode_times(const Node& root) {
     }
     declared.time = decoder.declared(root, "time_unit", Quantity::time);
     declared.size = decoder.declared(root, "memory_unit", Quantity::size);
-    if (const Node* placement = root.find("placement"); placement != nullptr) {
-      vee = placement->is_scalar() && placement->raw() == "vee";
-      if (!vee && !(placement->is_scalar() && placement->raw() == "looped")) {
+    placement = root.find("placement");
+    if (placement != nullptr) {
+      const std::string_view word =
+          placement->is_scalar() ? std::string_view(placement->raw()) : "";
+      if (word != "vee" && word != "looped") {
         decoder.fail(placement->where(), "placement", "`placement` is " + placement->describe(),
                      "it is looped or vee");
       }
@@ -508,10 +544,15 @@ Result<Times> decode_times(const Node& root) {
   out.split = all_have(decoder, entries, kInputGradient);
   out.bytes = all_have(decoder, entries, kHeld);
   out.kept = all_have(decoder, entries, kKept);
+  if (out.kept && !out.bytes) {
+    decoder.fail(entries[0].where, "stages", "stages have `kept` and no `held`",
+                 "say both, or neither");
+  }
   out.sends = std::any_of(entries.begin(), entries.end(), [](const Entry& e) {
     return e.has[kSend] || e.has[kSendForward] || e.has[kSendBackward];
   });
-  place_entries(decoder, entries, vee, out);
+  const bool placed = place_entries(decoder, entries, placement, out);
+  if (out.sends && placed) check_sends(decoder, entries);
   if (!faults.empty()) return eratos::faults(std::move(faults));
   for (const Entry& e : entries) out.stages.push_back(e.times);
   return out;

@@ -85,7 +85,9 @@ class CsvReader {
 
   // False when the rest of the file makes no sense.
   bool read_row() {
+    places_.clear();
     while (true) {
+      places_.push_back({line_, column_here()});
       const std::size_t begin = table_.content_.size();
       if (next_ < text_.size() && text_[next_] == '"') {
         if (!read_quoted()) return false;
@@ -94,6 +96,7 @@ class CsvReader {
       }
       row_.push_back({static_cast<std::uint32_t>(begin),
                       static_cast<std::uint32_t>(table_.content_.size() - begin)});
+      row_end_ = {line_, column_here()};
       if (next_ >= text_.size() || take_line_end()) return true;
       if (text_[next_] != ',') {
         report(line_, column_here(), "text after the closing quote of a field",
@@ -152,10 +155,11 @@ class CsvReader {
   }
 
   void take_header() {
-    for (const CsvTable::Span& s : row_) {
-      std::string name = field(s);
+    for (std::size_t i = 0; i < row_.size(); ++i) {
+      std::string name = field(row_[i]);
       if (table_.column(name)) {
-        report(1, 0, "column `" + name + "` is given twice", "keep one of them");
+        report(places_[i].line, places_[i].column, "column `" + name + "` is given twice",
+               "keep one of them");
       }
       table_.header_.push_back(std::move(name));
     }
@@ -163,7 +167,9 @@ class CsvReader {
 
   void take_row(int first_line) {
     if (row_.size() != table_.columns()) {
-      report(first_line, 0,
+      // The first field too many, or the end of a row that is too short.
+      const Place at = row_.size() > table_.columns() ? places_[table_.columns()] : row_end_;
+      report(at.line, at.column,
              "this row has " + std::to_string(row_.size()) + " fields, the header has " +
                  std::to_string(table_.columns()),
              "give one field a column");
@@ -173,9 +179,16 @@ class CsvReader {
     table_.lines_.push_back(first_line);
   }
 
+  struct Place {
+    int line = 0;
+    int column = 0;
+  };
+
   std::string_view text_;
   CsvTable table_;
   std::vector<CsvTable::Span> row_;
+  std::vector<Place> places_;  // where the row's fields begin
+  Place row_end_;
   std::size_t next_ = 0;
   int line_ = 1;
   std::size_t line_start_ = 0;

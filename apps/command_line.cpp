@@ -107,13 +107,17 @@ std::string value_fault(const Flag& flag, const std::string& word) {
   const char* end = word.data() + word.size();
   switch (flag.kind) {
     case Value::none:
-    case Value::text:
       return "";
-    case Value::count: {
+    case Value::text:
+      return word.empty() ? fmt::format("`{}` is given an empty {}", flag.name, flag.value) : "";
+    case Value::count:
+    case Value::index: {
+      const int least = flag.kind == Value::index ? 0 : 1;
       int n = 0;
       const auto [at, error] = std::from_chars(word.data(), end, n);
-      const bool good = error == std::errc() && at == end && n >= 1;
-      return good ? "" : fmt::format("`{} {}` is no whole number of 1 or more", flag.name, word);
+      const bool good = error == std::errc() && at == end && n >= least;
+      return good ? ""
+                  : fmt::format("`{} {}` is no whole number of {} or more", flag.name, word, least);
     }
     case Value::share: {
       double n = 0;

@@ -7,7 +7,7 @@
 namespace eratos::apps {
 
 // What a flag's value must look like; anything else is a usage error.
-enum class Value { none, text, count, share, pair };
+enum class Value { none, text, count, index, share, pair };  // index: counted from 0
 
 struct Flag {
   std::string_view name;    // "--set"

@@ -92,7 +92,13 @@ int draw(const Projected& p, const Arguments& arguments) {
   const Result<projection::StepPicture> picture = projection::picture(
       p.job->checked, p.job->calibration, micro_batch, *p.job->workspace);
   if (!picture) return report_faults(picture.error());
-  return write_pictures(timeline_of(p, *picture), arguments);
+  const report::Timeline timeline = timeline_of(p, *picture);
+  const Result<report::View> view = view_of(timeline, arguments);
+  if (!view) {
+    report_faults(view.error());
+    return kUsage;
+  }
+  return write_pictures(timeline, *view, arguments);
 }
 
 }  // namespace
@@ -100,10 +106,15 @@ int draw(const Projected& p, const Arguments& arguments) {
 int run_project(const Arguments& arguments) {
   const Result<Format> format = format_of(arguments, kAnswerFormats);
   if (!format) return report_usage(format.error().front().message);
-  const bool drawn = arguments.has("--trace") || arguments.has("--svg") || arguments.has("--html");
+  const bool drawn = is_drawn(arguments);
   if (arguments.has("--micro-batch") && !arguments.has("--trace")) {
     return report_usage("`--micro-batch` says what --trace draws op by op");
   }
+  if (const std::string flag = view_flag(arguments); !flag.empty() && !drawn) {
+    return report_usage(
+        fmt::format("`{}` says what a picture shows: add --trace, --svg or --html", flag));
+  }
+  if (const std::string same = same_file(arguments); !same.empty()) return report_usage(same);
   if (arguments.value("--schedule") == "all") {
     if (drawn) return report_usage("pictures are of one schedule: name it with --schedule");
     return compare_schedules(arguments, *format);

@@ -2,6 +2,7 @@
 // memory.
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -46,6 +48,78 @@ class Progress {
  private:
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
+
+// Ctrl-C ends the search and not the program; a second one ends the program as ever.
+volatile std::sig_atomic_t interrupted = 0;
+extern "C" void interrupt(int) { interrupted = 1; }
+
+class Interruptible {
+ public:
+  Interruptible() {
+    struct sigaction handler {};
+    handler.sa_handler = interrupt;
+    handler.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigemptyset(&handler.sa_mask);
+    sigaction(SIGINT, &handler, &before_);
+    // Whoever started the program so that Ctrl-C does not reach it (nohup, `&` in a script).
+    if (before_.sa_handler == SIG_IGN) sigaction(SIGINT, &before_, nullptr);
+  }
+  ~Interruptible() { sigaction(SIGINT, &before_, nullptr); }
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
+// Once a second on a terminal's standard error, one line that is written over: what a search has
+// found so far.
+class SearchProgress {
+ public:
+  SearchProgress(const report::Scale& scale, Seconds limit) : scale_(scale), limit_(limit) {}
+  ~SearchProgress() {
+    if (shown_ > 0) std::fprintf(stderr, "\r%*s\r", width_, "");
+  }
+  SearchProgress(const SearchProgress&) = delete;
+  SearchProgress& operator=(const SearchProgress&) = delete;
+
+  void show(const solver::Found& found) {
+    if (!terminal_ || found.makespan == 0 || found.seconds.value < shown_ + 1) return;
+    shown_ = found.seconds.value;
+    const char* unit = scale_.seconds ? "" : " units";
+    const std::string line =
+        fmt::format("{:.0f} s of {:.0f}: best {}{}, none below {}{}; Ctrl-C takes the best", shown_,
+                    limit_.value, report::time_text(found.makespan, scale_), unit,
+                    report::time_text(found.lower, scale_), unit);
+    const auto size = static_cast<int>(line.size());
+    std::fprintf(stderr, "\r%-*s", width_, line.c_str());
+    if (size > width_) width_ = size;
+    std::fflush(stderr);
+  }
+
+ private:
+  report::Scale scale_;
+  Seconds limit_;
+  bool terminal_ = isatty(STDERR_FILENO) != 0;
+  double shown_ = 0;
+  int width_ = 0;
+};
+
+// The best order found when it is proven, the time is up or the user has had enough.
+Result<Ran> search_optimal(const ScheduleRequest& request) {
+  const Interruptible interruptible;
+  SearchProgress progress(request.scale, request.time_limit);
+  Seconds searched;
+  Result<Ran> ran = run_optimal(request, [&](const solver::Found& found) {
+    progress.show(found);
+    searched = found.seconds;
+    return interrupted == 0;
+  });
+  if (ran && interrupted != 0) {
+    ran->run.search += fmt::format(", interrupted after {}", report::duration(searched));
+  }
+  return ran;
+}
 
 Diagnostic named(std::string_view name, Diagnostic d) {
   if (d.message.find(name) == std::string::npos) d.message = fmt::format("{}: {}", name, d.message);
@@ -91,8 +165,23 @@ void add_notes(const ScheduleRequest& request, report::ScheduleAnswer& a) {
   if (request.algorithm == kOptimal && !solver::solver_note().empty()) {
     a.notes.emplace_back(solver::solver_note());
   }
-  if (request.shape.output != schedule::OutputLayer::last_stage) {
-    a.notes.emplace_back("what the cut output layer holds between S and T is not counted");
+  if (request.shape.output != schedule::OutputLayer::last_stage && request.output_held == 0) {
+    a.notes.emplace_back(
+        "what the cut output layer holds between S and T is not counted; --output-held BYTES says "
+        "it");
+  }
+  for (const report::ScheduleRun& run : a.runs) {
+    if (run.name != "interleaved-1f1b") continue;
+    const schedule::Shape& shape = run.shape;
+    const int group = shape.group_size > 0 ? shape.group_size : shape.pp;
+    const int rest = shape.micro_batches % group;
+    if (shape.micro_batches >= group && (rest == 0 || rest >= shape.pp)) continue;
+    a.notes.push_back(fmt::format(
+        "Megatron-LM refuses {} micro-batches in groups of {} on {} ranks: a group must not be "
+        "larger "
+        "than a step, nor the last one smaller than the pipeline{}",
+        shape.micro_batches, group, shape.pp,
+        rest > 0 && rest < shape.pp ? "; here that one is ordered as if it were full" : ""));
   }
   if (!request.limit && any([](const Schedule& s) { return s.generate_for != nullptr; })) {
     a.notes.emplace_back(
@@ -162,9 +251,14 @@ std::string render(const report::ScheduleAnswer& a, Format format, const Argumen
 int one_schedule(const ScheduleRequest& request, const Ran& ran, bool svg, Format format,
                  const Arguments& arguments) {
   const report::Timeline picture = picture_of(ran, request.scale);
-  const int written = write_pictures(picture, arguments);
+  const Result<report::View> view = view_of(picture, arguments);
+  if (!view) {
+    report_faults(view.error());
+    return kUsage;
+  }
+  const int written = write_pictures(picture, *view, arguments);
   if (written != kAnswered) return written;
-  if (svg) return deliver(report::timeline_svg(picture), arguments, kAnswered);
+  if (svg) return deliver(report::timeline_svg(picture, *view), arguments, kAnswered);
   report::ScheduleAnswer a = answer_to(request);
   a.asked = ran.run.shape;
   a.runs.push_back(ran.run);
@@ -184,13 +278,13 @@ int one_schedule(const ScheduleRequest& request, const Ran& ran, bool svg, Forma
   inside.title.clear();  // the page around has said both
   inside.facts.clear();
   if (format == Format::html) {
-    a.drawing.svg = report::timeline_svg(inside);
+    a.drawing.svg = report::timeline_svg(inside, *view);
   } else if (format == Format::text || format == Format::markdown) {
     report::Terminal terminal;
     terminal.columns = columns_of(arguments);
     terminal.colour = format == Format::text && style_of(arguments).colour;
     terminal.unicode = utf8();
-    a.drawing.text = report::timeline_text(inside, terminal);
+    a.drawing.text = report::timeline_text(inside, terminal, *view);
   }
   return deliver(render(a, format, arguments), arguments, kAnswered);
 }
@@ -245,21 +339,39 @@ int all_schedules(const ScheduleRequest& request, Format format, const Arguments
 
 // Usage faults of the flags that draw or list one schedule; "" when there are none.
 std::string misplaced(const Arguments& arguments, bool all, bool svg) {
+  const std::string view = view_flag(arguments);
+  const std::string format = arguments.value("--format", "text");
   if (all) {
     if (svg) return "`--format svg` draws one schedule; name it with --algorithm";
-    for (const char* flag : {"--trace", "--svg", "--html", "--order", "--width"}) {
+    for (const std::string& flag :
+         {std::string("--trace"), std::string("--svg"), std::string("--html"), view,
+          std::string("--order"), std::string("--width")}) {
       if (arguments.has(flag)) {
         return fmt::format("`{}` is for one schedule; name it with --algorithm", flag);
       }
     }
   }
-  const char* files[] = {"--trace", "--svg", "--html", "--output"};
-  for (std::size_t i = 0; i < std::size(files); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      if (arguments.has(files[i]) && arguments.value(files[i]) == arguments.value(files[j])) {
-        return fmt::format("`{}` and `{}` name the same file", files[j], files[i]);
-      }
-    }
+  if (!view.empty() && !is_drawn(arguments) && (format == "json" || format == "csv")) {
+    return fmt::format("`{}` says what a picture shows, and --format {} has none", view, format);
+  }
+  if (arguments.has("--width") && format != "text" && format != "markdown") {
+    return fmt::format("`--width` is of the picture in text, and --format {} has none", format);
+  }
+  if (arguments.has("--order") && (svg || format == "csv")) {
+    return fmt::format("`--order` lists actions, and --format {} has no place for them", format);
+  }
+  return same_file(arguments);
+}
+
+// Flags of one schedule that another is asked for; "" when there are none.
+std::string of_another(const Arguments& arguments, std::string_view algorithm,
+                       std::string_view runs) {
+  if (arguments.has("--time-limit") && algorithm != kOptimal) {
+    return "`--time-limit` is of --algorithm optimal";
+  }
+  if (arguments.has("--group-size") && algorithm != "all" && runs != "interleaved-1f1b") {
+    return fmt::format("`--group-size` is of interleaved-1f1b, and {} runs{}", runs,
+                       algorithm == "auto" ? "; --vpp 2 or more makes it interleaved" : "");
   }
   return "";
 }
@@ -276,6 +388,7 @@ int run_schedule(const Arguments& arguments) {
     return kUsage;
   }
   const bool all = request->algorithm == "all";
+  const bool optimal = request->algorithm == kOptimal;
   const std::string wrong = misplaced(arguments, all, svg);
   if (!wrong.empty()) return report_usage(wrong);
   const Schedule* s = schedule::find(request->algorithm);
@@ -288,16 +401,13 @@ int run_schedule(const Arguments& arguments) {
                                                  : fmt::format("did you mean `{}`?", near)));
   }
   if (const Result<void> read = add_times(*request); !read) return report_faults(read.error());
-  if (all) return all_schedules(*request, *format, arguments);
-  const bool optimal = request->algorithm == kOptimal;
-  if (optimal && isatty(STDERR_FILENO) != 0) {
-    std::fprintf(stderr, "searching for %s at most (--time-limit)\n",
-                 report::duration(request->time_limit).c_str());
-  }
   if (s == nullptr) s = &automatic(request->shape);
+  const std::string other = of_another(arguments, request->algorithm, optimal ? kOptimal : s->name);
+  if (!other.empty()) return report_usage(other);
+  if (all) return all_schedules(*request, *format, arguments);
   const schedule::Shape shape =
       request->algorithm == "auto" ? request->shape : shape_for(*request, *s, false);
-  Result<Ran> ran = optimal ? run_optimal(*request) : run_in_full(*request, *s, shape);
+  Result<Ran> ran = optimal ? search_optimal(*request) : run_in_full(*request, *s, shape);
   if (!ran) {
     Diagnostics why;
     for (const Diagnostic& d : ran.error()) why.push_back(named(optimal ? kOptimal : s->name, d));

@@ -171,7 +171,7 @@ class Reading {
     const auto bytes = reader::size_of(arguments_.value(flag));
     if (!bytes) {
       fail(fmt::format("`{} {}` is no number of bytes", flag, arguments_.value(flag)),
-           "write a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB");
+           "write a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, at most 9e15 B");
       return std::nullopt;
     }
     return bytes->value;
@@ -207,7 +207,7 @@ class Reading {
       request_.limit_is_bytes = true;
     } else {
       fail(fmt::format("`--memory-limit {}` is no size", word),
-           "write bytes, such as 40GiB, or a number of stage-micro-batches");
+           "write bytes, such as 40GiB and at most 9e15 B, or a number of stage-micro-batches");
     }
     if (request_.limit_is_bytes && !held && !arguments_.has("--times")) {
       fail("`--memory-limit` is in bytes, but how many a micro-batch holds is not known",
@@ -240,9 +240,24 @@ class Reading {
       fail("`--barrier` is given, but the output layer stays on the last stage",
            "add --output-layer two-barriers, one-barrier or interlaced");
     }
+    const auto held = size("--output-held");
+    if (held && !work) {
+      fail("`--output-held` is given, but not `--output-work`", "add --output-work DURATION");
+    }
+    if (held && !request_.scale.bytes && !arguments_.has("--times")) {
+      fail(
+          "`--output-held` is in bytes, but how many a micro-batch of the layers holds is not "
+          "known",
+          "add --held BYTES");
+    }
+    request_.output_held = std::llround(held.value_or(0));
     request_.output_forward = work.value_or(0);
     request_.barrier = barrier.value_or(0);
     if (work) say("output work", *work, "its backward twice that");
+    if (held) {
+      request_.costs.push_back(
+          {"output held", ScheduleCost::Kind::bytes, request_.output_held, "", ""});
+    }
     if (cut) say("barrier", request_.barrier, barrier ? "" : kDefault);
   }
 
@@ -341,6 +356,11 @@ Result<void> add_times(ScheduleRequest& request) {
   }
   request.scale.seconds = true;
   request.scale.bytes = times->bytes;
+  if (request.output_held > 0 && !times->bytes) {
+    return fault({{request.times_file, 0, 0},
+                  "--output-held is in bytes, but the file does not say what a stage holds",
+                  "add `held` to every stage, or leave --output-held out"});
+  }
   if (request.limit_is_bytes && !times->bytes) {
     return fault({{request.times_file, 0, 0},
                   "--memory-limit is in bytes, but the file does not say what a stage holds",
@@ -434,6 +454,9 @@ Result<ScheduleCosts> costs_of(const ScheduleRequest& request, const schedule::S
         c.backward += 2 * request.output_forward;
         c.input_gradient += request.output_forward;
         c.weight_gradient += request.output_forward;
+        // The logits; their gradient, which W needs, is as large.
+        c.held += request.output_held;
+        c.kept += request.output_held;
       }
       time += static_cast<double>(c.forward + c.backward) +
               static_cast<double>(c.input_gradient + c.weight_gradient) +
@@ -447,7 +470,9 @@ Result<ScheduleCosts> costs_of(const ScheduleRequest& request, const schedule::S
     const Picoseconds share = part_of(request.output_forward, shape.pp);
     const bool early = shape.output == schedule::OutputLayer::one_barrier;
     out.outputs.assign(static_cast<std::size_t>(shape.pp),
-                       {early ? 2 * share : share, early ? share : 2 * share, 0});
+                       {early ? 2 * share : share, early ? share : 2 * share,
+                        part_of(request.output_held, shape.pp)});
+    bytes += static_cast<double>(request.output_held);
     out.view.output_links = {request.barrier, request.barrier, request.barrier};
     time += 3 * static_cast<double>(request.output_forward + request.barrier);
   }
@@ -466,6 +491,13 @@ Result<ScheduleCosts> costs_of(const ScheduleRequest& request, const schedule::S
       for (int c = 0; c < shape.chunks; ++c) {
         one += static_cast<double>(
             out.chunks[static_cast<std::size_t>(schedule::slot_of(shape, rank, c))].held);
+      }
+      if (shape.output == schedule::OutputLayer::last_stage) {
+        // Layers alone: logits are no part of a stage-micro-batch.
+        for (int copy = 0; copy < schedule::copies_of(placement); ++copy) {
+          const int last = schedule::slot_at(shape, placement, stages - 1, copy);
+          if (last / shape.chunks == rank) one -= static_cast<double>(request.output_held);
+        }
       }
       one /= schedule::copies_of(placement);
       const double limit = request.limit_is_bytes ? *request.limit : *request.limit * one;

@@ -29,6 +29,7 @@ struct ScheduleRequest {
   schedule::Sends sends = schedule::Sends::overlapped;
   double hideable = 0;             // share of F and B that a pass of the other direction can hide
   Picoseconds output_forward = 0;  // the output layer's forward, one micro-batch, uncut
+  std::int64_t output_held = 0;    // bytes it holds from its forward to its backward, uncut
   Picoseconds barrier = 0;         // each collective of a cut output layer
   // Most that a rank may hold: bytes, or stage-micro-batches.
   std::optional<double> limit;

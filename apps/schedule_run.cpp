@@ -139,12 +139,13 @@ Result<Ran> run_numbers(const ScheduleRequest& request, const Schedule& s,
   return out;
 }
 
-Result<Ran> run_optimal(const ScheduleRequest& request) {
+Result<Ran> run_optimal(const ScheduleRequest& request,
+                        const std::function<bool(const solver::Found&)>& go_on) {
   ScheduleCosts costs;
   const Result<schedule::OptimalProblem> problem = problem_of(request, costs);
   if (!problem) return faults(problem.error());
   Result<schedule::Solution> solution =
-      solver::optimal_order(*problem, {.time_limit = request.time_limit});
+      solver::optimal_order(*problem, {.time_limit = request.time_limit, .go_on = go_on});
   return ran_from(request, std::move(costs), std::move(solution));
 }
 

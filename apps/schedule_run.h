@@ -1,6 +1,7 @@
 // One schedule of `eratos schedule`, run: its order, times, peaks and bounds.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "apps/schedule_request.h"
@@ -9,6 +10,7 @@
 #include "eratos/schedule/order.h"
 #include "eratos/schedule/registry.h"
 #include "eratos/schedule/simulate.h"
+#include "eratos/solver/solver.h"
 
 namespace eratos::apps {
 
@@ -36,8 +38,10 @@ Result<Ran> run_in_full(const ScheduleRequest& request, const schedule::Schedule
 Result<Ran> run_numbers(const ScheduleRequest& request, const schedule::Schedule& s,
                         const schedule::Shape& shape);
 
-// The best order found within --time-limit. Errors: those of optimal_order().
-Result<Ran> run_optimal(const ScheduleRequest& request);
+// The best order found within --time-limit, or until `go_on` says false. Errors: those of
+// optimal_order().
+Result<Ran> run_optimal(const ScheduleRequest& request,
+                        const std::function<bool(const solver::Found&)>& go_on);
 // The same without clock and solver, so that equal questions have equal answers; nothing where the
 // shape is too large for that.
 bool is_small(const ScheduleRequest& request);

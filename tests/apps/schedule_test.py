@@ -6,9 +6,11 @@ import io
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import xml.etree.ElementTree as ET
 
@@ -29,6 +31,8 @@ ASKED = [
      "--memory-limit", "16GiB", "--sends", "blocking"],
     ["--pp", "4", "--vpp", "3", "--micro-batches", "8", "--order"],
     ["--pp", "4", "--micro-batches", "6", "--output-layer", "two-barriers", "--output-work", "0.3"],
+    ["--pp", "4", "--micro-batches", "6", "--output-layer", "one-barrier", "--output-work", "0.3",
+     "--held", "2GiB", "--output-held", "3GiB"],
     ["--algorithm", "zb-auto", "--pp", "4", "--micro-batches", "8", "--memory-limit", "5.5"],
     ["--algorithm", "zbv", "--pp", "4", "--micro-batches", "8", "--forward", "10ms", "--send",
      "100us", "--held", "2GiB", "--kept", "1GiB"],
@@ -172,16 +176,16 @@ class FormatsTest(unittest.TestCase):
             files = {name: str(pathlib.Path(folder) / f"x.{name}")
                      for name in ("trace", "svg", "html")}
             flags = [word for name, path in files.items() for word in (f"--{name}", path)]
-            done = run(*ASKED[7], *flags)
+            done = run(*ASKED[8], *flags)
             self.assertEqual(done.returncode, 0, done.stderr)
             trace = json.loads(pathlib.Path(files["trace"]).read_text())
             self.assertGreater(len(trace["traceEvents"]), 4 * 8 * 3 * 2)
             root = ET.fromstring(pathlib.Path(files["svg"]).read_text())
             self.assertTrue(root.tag.endswith("svg"), root.tag)
             self.assertIn("<html", pathlib.Path(files["html"]).read_text())
-            svg = run(*ASKED[7], "--format", "svg")
+            svg = run(*ASKED[8], "--format", "svg")
             self.assertEqual(svg.stdout, pathlib.Path(files["svg"]).read_text())
-            again = run(*ASKED[7], "--svg", files["svg"])
+            again = run(*ASKED[8], "--svg", files["svg"])
             self.assertEqual(again.returncode, 2)
             self.assertEqual(again.stdout, "")
 
@@ -196,6 +200,81 @@ class FormatsTest(unittest.TestCase):
             self.assertTrue(lines)
             self.assertLessEqual(max(map(len, lines)), width)
             self.assertGreater(max(map(len, lines)), width * 0.8)
+
+
+    def test_a_part_of_the_picture_shows_that_part(self):
+        part = ["--algorithm", "1f1b", "--pp", "4", "--micro-batches", "8", "--ranks", "1-2",
+                "--from", "10", "--to", "20"]
+        self.assertIn("from 10 to 20 of 33 units, ranks 1 to 2 of 4", run(*part).stdout)
+        svg = run(*part, "--format", "svg").stdout
+        self.assertIn("rank 1", svg)
+        self.assertNotIn("rank 3", svg)
+        few = run(*part, "--format", "svg", "--actions", "3").stdout
+        self.assertIn("too many to show one by one (at most 3)", few)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "x.trace"
+            self.assertEqual(run(*part, "--trace", str(path)).returncode, 0)
+            events = json.loads(path.read_text())["traceEvents"]
+        units = 1000  # microseconds: a unit is drawn as 1 ms
+        slices = [e for e in events if e["ph"] == "X"]
+        self.assertTrue(slices)
+        for e in slices:
+            self.assertLess(e["ts"], 20 * units)
+            self.assertGreater(e["ts"] + e["dur"], 10 * units)
+        self.assertEqual({e["pid"] for e in slices}, {2, 3})
+
+
+class OptimalTest(unittest.TestCase):
+    def test_an_interrupted_search_answers_with_the_best_so_far(self):
+        # 8 x 24 with room for half of the ranks' number of nearly equal stages: a proof takes minutes.
+        with tempfile.TemporaryDirectory() as folder:
+            times = pathlib.Path(folder) / "stages.csv"
+            rows = [f"{100 + 7 * i % 11}us,{103 + 5 * i % 13}us,{98 + 3 * i % 17}us"
+                    for i in range(8)]
+            times.write_text("forward,input_gradient,weight_gradient\n" + "\n".join(rows) + "\n")
+            asked = [BINARY, "schedule", "--algorithm", "optimal", "--micro-batches", "24",
+                     "--times", str(times), "--memory-limit", "4", "--time-limit", "100s",
+                     "--format", "json"]
+            for seconds in (1, 2):
+                began = time.monotonic()
+                with subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      text=True) as search:
+                    time.sleep(seconds)
+                    search.send_signal(signal.SIGINT)
+                    out, err = search.communicate(timeout=60)
+                self.assertEqual(search.returncode, 0, err)
+                self.assertEqual(err, "")
+                self.assertLess(time.monotonic() - began, 50)
+                one = json.loads(out)["schedules"][0]
+                self.assertFalse(one["proven"])
+                self.assertGreaterEqual(unit(one, "makespan"), unit(one, "lower_bound"))
+                self.assertIn("interrupted after", one["search"])
+
+
+class OutputLayerTest(unittest.TestCase):
+    def test_what_it_holds_is_where_it_runs(self):
+        # Two micro-batches of 1 GiB a rank; the logits of one are 4 GiB, 2 GiB a rank when cut.
+        asked = ["--algorithm", "1f1b", "--pp", "2", "--micro-batches", "8", "--held", "1GiB",
+                 "--output-work", "0.2", "--output-held", "4GiB"]
+        gib = 2**30
+        uncut = answer(*asked)["schedules"][0]["ranks"]
+        self.assertEqual([r["peak_bytes"] for r in uncut], [2 * gib, (1 + 4) * gib])
+        # arXiv 2411.05288: one barrier holds one micro-batch more, p - r + 1.
+        cut = answer(*asked, "--output-layer", "one-barrier")["schedules"][0]["ranks"]
+        self.assertEqual([r["peak_bytes"] for r in cut], [(3 + 2) * gib, (2 + 2) * gib])
+        note = "what the cut output layer holds between S and T is not counted"
+        self.assertIn(note, run(*asked[:-2], "--output-layer", "one-barrier").stdout)
+        self.assertNotIn(note, run(*asked, "--output-layer", "one-barrier").stdout)
+
+
+class GroupsTest(unittest.TestCase):
+    def test_what_megatron_refuses_is_said(self):
+        for asked, said in ((["--micro-batches", "6"], True), (["--micro-batches", "8"], False),
+                            (["--micro-batches", "3"], True),
+                            (["--micro-batches", "11", "--group-size", "6"], False),
+                            (["--micro-batches", "9", "--group-size", "6"], True)):
+            text = run("--pp", "4", "--vpp", "2", *asked).stdout
+            self.assertEqual("Megatron-LM refuses" in text, said, asked)
 
 
 class TimesTest(unittest.TestCase):
@@ -234,6 +313,31 @@ class FaultsTest(unittest.TestCase):
             self.assertEqual(done.returncode, 2, (flags, done.stderr))
             self.assertEqual(done.stdout, "")
             self.assertIn(flags[0], done.stderr)
+
+    def test_flags_that_would_do_nothing_or_overwrite_one_another(self):
+        shape = ["--pp", "4", "--micro-batches", "8"]
+        with tempfile.TemporaryDirectory() as folder:
+            file = str(pathlib.Path(folder) / "x")
+            for flags, said in (
+                    (["--group-size", "5"], "interleaved"),
+                    (["--algorithm", "zbv", "--group-size", "5"], "zbv"),
+                    (["--time-limit", "5s"], "optimal"),
+                    (["--algorithm", "all", "--ranks", "1"], "--ranks"),
+                    (["--format", "json", "--from", "1"], "--from"),
+                    (["--format", "csv", "--order"], "--order"),
+                    (["--format", "json", "--width", "50"], "--width"),
+                    (["--from", "33"], "ends at 33 units"), (["--from", "1ms"], "units"),
+                    (["--forward", "1ms", "--to", "5"], "ms"), (["--from", "5", "--to", "5"], "--to"),
+                    (["--ranks", "4"], "0 to 3"), (["--ranks", "2-1"], "2-5"),
+                    (["--ranks", "-1"], "--ranks"), (["--actions", "0"], "--actions"),
+                    (["--svg", ""], "empty"), (["-o", ""], "empty"),
+                    (["--svg", file, "-o", folder + "/./x"], "same file"),
+                    (["--svg", file, "--trace", file, "--force"], "same file")):
+                done = run(*shape, *flags)
+                self.assertEqual(done.returncode, 2, (flags, done.stderr))
+                self.assertEqual(done.stdout, "")
+                self.assertIn(said, done.stderr)
+            self.assertEqual(os.listdir(folder), [])
 
     def test_a_limit_below_one_micro_batch_is_refused_with_the_rank(self):
         shape = ["--pp", "2", "--micro-batches", "4", "--held", "2GiB", "--memory-limit", "1GiB"]

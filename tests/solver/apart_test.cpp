@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 
 namespace eratos::solver {
 namespace {
@@ -52,6 +53,22 @@ TEST(RunApart, IsKilledInTime) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   EXPECT_FALSE(result.has_value());
   EXPECT_GE(seconds, 0.2);
+  EXPECT_LT(seconds, 5);
+}
+
+TEST(RunApart, EndsWhenToldTo) {
+  int asked = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto result = run_apart(
+      [] {
+        std::this_thread::sleep_for(std::chrono::seconds(60));
+        return std::vector<double>{1};
+      },
+      60, [&] { return ++asked < 3; });
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  EXPECT_FALSE(result.has_value());
+  EXPECT_EQ(asked, 3);
   EXPECT_LT(seconds, 5);
 }
 

@@ -145,8 +145,8 @@ TEST(Model, WarmStartIsFeasible) {
   }
 }
 
-TEST(OptimalOrder, TimeLimitHoldsAndTheGapIsReported) {
-  // Nearly equal stages and memory for four micro-batches: good orders are many, proofs are long.
+// Nearly equal stages and memory for four micro-batches: good orders are many, proofs are long.
+OwnedProblem hard_problem() {
   Rng rng(7);
   OwnedProblem p = schedule::testing::equal_problem({.pp = 8, .micro_batches = 24}, true);
   for (schedule::ChunkCost& c : p.chunks) {
@@ -155,6 +155,11 @@ TEST(OptimalOrder, TimeLimitHoldsAndTheGapIsReported) {
     c.weight_gradient = 10'000'003 + static_cast<Picoseconds>(rng.below(5'000'000));
   }
   p.limits.assign(8, 4 * 4);
+  return p;
+}
+
+TEST(OptimalOrder, TimeLimitHoldsAndTheGapIsReported) {
+  const OwnedProblem p = hard_problem();
   const auto begin = std::chrono::steady_clock::now();
   const auto s = optimal_order(p.problem(), {.time_limit = Seconds{2}});
   const double wall =
@@ -165,6 +170,26 @@ TEST(OptimalOrder, TimeLimitHoldsAndTheGapIsReported) {
   EXPECT_LT(s->gap, 1);
   EXPECT_LE(s->seconds.value, wall);
   EXPECT_LT(wall, 2 + 3);  // the machine may be busy
+}
+
+TEST(OptimalOrder, EndsWhenToldToWithTheBestSoFar) {
+  const OwnedProblem p = hard_problem();
+  for (const bool at_once : {true, false}) {
+    Found last;
+    const auto s =
+        optimal_order(p.problem(), {.time_limit = Seconds{300}, .go_on = [&](const Found& f) {
+                                      last = f;
+                                      return !at_once && f.seconds.value < 0.5;
+                                    }});
+    ASSERT_TRUE(s.has_value());
+    EXPECT_LT(s->seconds.value, 60);
+    EXPECT_FALSE(s->proven);
+    EXPECT_GT(s->gap, 0);
+    EXPECT_GT(last.makespan, 0);
+    EXPECT_GE(last.makespan, s->makespan);
+    EXPECT_LE(last.lower, s->lower);
+    EXPECT_EQ(s->solver.find("cbc"), std::string::npos) << s->solver;
+  }
 }
 
 TEST(OptimalOrder, RefusesATimeLimitOfNothing) {

@@ -106,8 +106,9 @@ int over_limit(const OptimalProblem& problem, const Peaks& peaks) {
 // Holds the best so far and lets nothing in that is not checked.
 class Keeper {
  public:
-  Keeper(const OptimalProblem& problem, const ActionGraph& graph, Solution& best)
-      : problem_(problem), graph_(graph), best_(best) {}
+  Keeper(const OptimalProblem& problem, const ActionGraph& graph, const Effort& effort,
+         Solution& best)
+      : problem_(problem), graph_(graph), effort_(effort), best_(best) {}
 
   // True when the order is complete, fits and is faster than the best (or the first).
   bool offer(const Order& order) {
@@ -130,11 +131,14 @@ class Keeper {
     if (!best_.order.actions.empty() && timing_.makespan >= best_.makespan) return false;
     best_.order = scratch_;
     best_.makespan = timing_.makespan;
+    tell();
     return true;
   }
 
   void raise_lower(Picoseconds lower) {
+    const Picoseconds before = best_.lower;
     best_.lower = std::min(best_.makespan, std::max(best_.lower, lower));
+    if (best_.lower > before) tell();
   }
   bool is_proven() const { return best_.lower >= best_.makespan; }
 
@@ -145,8 +149,13 @@ class Keeper {
   }
 
  private:
+  void tell() const {
+    if (effort_.better) effort_.better(best_);
+  }
+
   const OptimalProblem& problem_;
   const ActionGraph& graph_;
+  const Effort& effort_;
   Solution& best_;
   Order scratch_;
   Workspace workspace_;
@@ -319,7 +328,7 @@ Result<Solution> find_optimal(const OptimalProblem& problem, Solver* solver, con
   }
 
   const ActionGraph graph = action_graph(problem);
-  Keeper keeper(problem, graph, best);
+  Keeper keeper(problem, graph, effort, best);
   ERATOS_CHECK(keeper.offer(serial));
   best.start = "one by one";
   start_from_registered(problem, keeper, best);
@@ -334,9 +343,9 @@ Result<Solution> find_optimal(const OptimalProblem& problem, Solver* solver, con
   }
   if (!keeper.is_proven() && solver != nullptr) {
     keeper.settle();
-    add_name(best.solver, solver->name());
     const Result<Proposal> proposal = solver->solve(problem, best);
     if (!proposal) return tl::unexpected<Diagnostics>(proposal.error());
+    if (proposal->tried) add_name(best.solver, solver->name());
     best.nodes += proposal->nodes;
     if (!proposal->order.actions.empty()) keeper.offer(proposal->order);
     keeper.raise_lower(proposal->lower);

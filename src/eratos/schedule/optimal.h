@@ -64,6 +64,8 @@ struct Effort {
   std::int64_t branch_nodes =
       5'000'000;  // partial orders that branch and bound looks at after that
   Stop stop = {};
+  // Told whenever the best order or the bound has become better, the start included.
+  std::function<void(const Solution& best)> better = {};
 };
 
 // What a solver comes back with. Neither part is trusted blindly: an order that is incomplete, does
@@ -72,6 +74,7 @@ struct Proposal {
   Order order;            // empty actions: none found
   Picoseconds lower = 0;  // 0: nothing proven
   std::int64_t nodes = 0;
+  bool tried = true;  // false: there was no time to begin
 };
 
 // Something outside the core that solves the problem as a mathematical program.

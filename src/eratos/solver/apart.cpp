@@ -37,7 +37,9 @@ bool write_all(int file, const char* bytes, std::size_t count) {
 #ifdef __linux__
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody would wait for it
 #endif
-  // The user's Ctrl-C ends the parent, and that ends the child; a library's handler would go on.
+  // The user's Ctrl-C ends it, whatever handler the parent has; where a library puts one of its
+  // own, the parent ends it.
+  signal(SIGINT, SIG_DFL);
   signal(SIGPIPE, SIG_DFL);
   if (const int nowhere = open("/dev/null", O_WRONLY); nowhere >= 0) {
     dup2(nowhere, STDOUT_FILENO);
@@ -57,7 +59,7 @@ bool write_all(int file, const char* bytes, std::size_t count) {
 }  // namespace
 
 std::optional<std::vector<double>> run_apart(const std::function<std::vector<double>()>& work,
-                                             double seconds) {
+                                             double seconds, const std::function<bool()>& goes_on) {
   int pipe_ends[2];
   if (pipe(pipe_ends) != 0) return std::nullopt;
   const pid_t child = fork();
@@ -77,9 +79,11 @@ std::optional<std::vector<double>> run_apart(const std::function<std::vector<dou
   bool ended = false;
   for (;;) {
     const double left = seconds - std::chrono::duration<double>(Clock::now() - begin).count();
-    if (left <= 0) break;
+    if (left <= 0 || (goes_on && !goes_on())) break;
+    constexpr double kAsked = 0.1;  // seconds
+    const double patience = std::fmin(left, goes_on ? kAsked : 1e6);
     pollfd wait{.fd = pipe_ends[0], .events = POLLIN, .revents = 0};
-    const int ready = poll(&wait, 1, static_cast<int>(std::ceil(std::fmin(left, 1e6) * 1e3)));
+    const int ready = poll(&wait, 1, static_cast<int>(std::ceil(patience * 1e3)));
     if (ready < 0 && errno != EINTR) break;
     if (ready <= 0) continue;
     char part[65536];

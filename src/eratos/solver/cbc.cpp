@@ -95,7 +95,8 @@ Columns columns_of(const Model& model) {
 
 class Cbc final : public schedule::Solver {
  public:
-  explicit Cbc(std::function<double()> seconds_left) : seconds_left_(std::move(seconds_left)) {}
+  Cbc(std::function<double()> seconds_left, std::function<bool()> goes_on)
+      : seconds_left_(std::move(seconds_left)), goes_on_(std::move(goes_on)) {}
 
   std::string_view name() const override { return library().name; }
 
@@ -109,10 +110,11 @@ class Cbc final : public schedule::Solver {
       return proposal;
     }
     const double seconds = seconds_left_();
-    if (seconds <= 0) return proposal;
+    proposal.tried = seconds > 0;
+    if (!proposal.tried) return proposal;
     // CBC looks at the clock between nodes, so it is told to end before it is killed.
     constexpr double kTold = 0.85;
-    const auto outcome = run_apart([&] { return run(model, kTold * seconds); }, seconds);
+    const auto outcome = run_apart([&] { return run(model, kTold * seconds); }, seconds, goes_on_);
     if (!outcome || outcome->size() < kHeader) return proposal;
     const double* const told = outcome->data();
     proposal.nodes = static_cast<std::int64_t>(told[kNodes]);
@@ -196,15 +198,17 @@ class Cbc final : public schedule::Solver {
   }
 
   std::function<double()> seconds_left_;
+  std::function<bool()> goes_on_;
 };
 
 }  // namespace
 
 std::string_view cbc_name() { return library().name; }
 
-std::unique_ptr<schedule::Solver> make_cbc(std::function<double()> seconds_left) {
+std::unique_ptr<schedule::Solver> make_cbc(std::function<double()> seconds_left,
+                                           std::function<bool()> goes_on) {
   if (library().name.empty()) return nullptr;
-  return std::make_unique<Cbc>(std::move(seconds_left));
+  return std::make_unique<Cbc>(std::move(seconds_left), std::move(goes_on));
 }
 
 }  // namespace eratos::solver
@@ -214,7 +218,9 @@ std::unique_ptr<schedule::Solver> make_cbc(std::function<double()> seconds_left)
 namespace eratos::solver {
 
 std::string_view cbc_name() { return ""; }
-std::unique_ptr<schedule::Solver> make_cbc(std::function<double()>) { return nullptr; }
+std::unique_ptr<schedule::Solver> make_cbc(std::function<double()>, std::function<bool()>) {
+  return nullptr;
+}
 
 }  // namespace eratos::solver
 

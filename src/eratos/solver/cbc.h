@@ -28,7 +28,9 @@ std::string_view cbc_name();
 
 // CBC 2.10.8 can crash when its time is up (CglPreProcess::postProcess), looks at the clock between
 // nodes only and keeps state of the process, so it runs in a child (apart.h).
-// Null where cbc_name() is "". seconds_left is asked when the solver starts.
-std::unique_ptr<schedule::Solver> make_cbc(std::function<double()> seconds_left);
+// Null where cbc_name() is "". seconds_left is asked when the solver starts, goes_on ten times a
+// second while it works: false kills it.
+std::unique_ptr<schedule::Solver> make_cbc(std::function<double()> seconds_left,
+                                           std::function<bool()> goes_on = {});
 
 }  // namespace eratos::solver

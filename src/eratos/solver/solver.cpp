@@ -45,11 +45,22 @@ Result<schedule::Solution> optimal_order(const schedule::OptimalProblem& problem
                   .field = "schedule.time_limit"});
   }
   const Clock::time_point begin = Clock::now();
+  Found found;
+  bool ended = false;
+  const auto goes_on = [&] {
+    found.seconds = Seconds{seconds_since(begin)};
+    ended = ended || (options.go_on && !options.go_on(found));
+    return !ended;
+  };
   const std::unique_ptr<schedule::Solver> cbc =
-      make_cbc([=] { return limit - seconds_since(begin); });
+      make_cbc([&] { return goes_on() ? limit - seconds_since(begin) : 0; }, goes_on);
   const double own = cbc == nullptr ? limit : limit * kOwnShare;
   schedule::Effort effort;
-  effort.stop = [=] { return seconds_since(begin) >= own; };
+  effort.stop = [&] { return seconds_since(begin) >= own || !goes_on(); };
+  effort.better = [&](const schedule::Solution& best) {
+    found.makespan = best.makespan;
+    found.lower = best.lower;
+  };
   Result<schedule::Solution> solution = schedule::find_optimal(problem, cbc.get(), effort);
   if (!solution) return solution;
   solution->seconds = Seconds{seconds_since(begin)};

@@ -9,6 +9,7 @@
 //   s->makespan, s->gap, s->proven, s->solver ("moves, branch and bound"), s->order
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 #include "eratos/base/diagnostic.h"
@@ -17,11 +18,21 @@
 
 namespace eratos::solver {
 
+// What a search that goes on has found so far.
+struct Found {
+  Picoseconds makespan = 0;  // of the best order, 0: none yet
+  Picoseconds lower = 0;     // no order is faster
+  Seconds seconds;           // since it began
+};
+
 struct Options {
   // Wall clock, all parts together; a shape that is proven sooner returns sooner. Half at most is
   // our own search, the rest CBC's, which runs in a process of its own and is killed when the time
   // is up.
   Seconds time_limit{30};
+  // Asked many times a second while our own search runs and ten times while CBC does; false ends
+  // the search as the time limit does, with the best order so far.
+  std::function<bool(const Found&)> go_on = {};
 };
 
 // "cbc 2.10.8", or "" when eratos was built without a solver.

@@ -168,6 +168,7 @@ void project_row(const reader::Run& run, const calibration::Calibration& calibra
     row.projected_speed = projected_speed(run, p);
   }
   row.projected_step_s = p.time.step.value;
+  row.projected_tokens = p.throughput.tokens_per_s_per_gpu;
   row.measured_memory = run.measured.memory;
   if (row.measured_memory.value > 0) {
     row.memory_kind = reader::name_of(run.measured.memory_kind);

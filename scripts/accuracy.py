@@ -2,6 +2,7 @@
 """Writes docs/ACCURACY.md from `eratos validate` over a folder of measured runs.
 
     accuracy.py --binary build/eratos --runs FOLDER --output docs/ACCURACY.md
+    accuracy.py ... --check      write nothing; exit 1 where a figure got worse than the page's
 
 Architectures of FILE.csv are looked up in models_FILE.yaml first, where there is one, then in the
 other models_*.yaml, then in the catalogue.
@@ -12,6 +13,10 @@ import json
 import pathlib
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import accuracy_check  # noqa: E402
+import accuracy_plot  # noqa: E402
 
 # The figures this project holds itself to: what, file, family ("" for all), more flags, part of the
 # summary, bar.
@@ -34,6 +39,23 @@ NOT_PROJECTABLE = ("not stated", "incomplete", "contradict", "out of scope", "no
 # Files whose architectures stand in a file of another name.
 MODELS_OF = {"feasibility_layouts": "others", "nanotron": "others", "llmfoundry": "others",
              "slow_cases": "feasibility"}
+
+RANKING = """Runs of one source that share model, accelerators, sequence length, global batch and number format,
+five layouts at least, suspect ones left out ([USING](USING.md#validate)). Regret: by how much the
+best measured layout is faster than the one projected fastest. Rank correlation: Spearman's.
+"""
+
+BANDS = """Share of runs whose measured step, or peak, lies inside the band that is printed with the projection
+(`confidence`). The bands mean to hold 80%; suspect steps are left out.
+"""
+
+PICTURES = """A mark is a run, a colour a family; a measured throughput that is stated as MFU or TFLOPS is drawn at
+the tokens that it stands for.
+
+![Throughput, projected against measured](pictures/accuracy_throughput.svg)
+
+![Peak memory, projected against measured](pictures/accuracy_memory.svg)
+"""
 
 INTRO = """# Accuracy
 
@@ -131,6 +153,61 @@ def schedules(answers):
                   "ordered right", "peaks", "ratio within 5%"], rows)
 
 
+def ranking(answers):
+    rows = []
+    for name, answer in answers.items():
+        for family, r in answer["summary"]["ranking"].items():
+            regret, order = r["regret"], r["rank_correlation"]
+            rows.append([f"{name}: {family}", str(r["n_groups"]), str(r["n_rows"]),
+                         *(percent(regret[key]) for key in ("median", "p90", "worst")),
+                         *(f"{order[key]:.2f}" for key in ("median", "p10", "least"))])
+    return table(["layouts of one job", "groups", "runs", "regret, median group",
+                  "regret, 90% of groups", "regret, worst group", "rank correlation, median group",
+                  "10% of groups are below", "least"], rows)
+
+
+def bands(answers):
+    rows = []
+    for name, answer in answers.items():
+        for family, group in answer["summary"]["by_family"].items():
+            cells = []
+            for part in ("throughput", "memory"):
+                summary = group[part]
+                cells += [str(summary["n"]),
+                          percent(summary["in_band"]) if "in_band" in summary else "-"]
+            if cells[0] != "0" or cells[2] != "0":
+                rows.append([f"{name}: {family}", *cells])
+    return table(["family", "steps", "inside the band", "peaks", "inside the band"], rows)
+
+
+def points(answers, part):
+    """(family, measured, projected) of every run, once though it stands in two files."""
+    seen, out = set(), []
+    for answer in answers.values():
+        for row in answer["rows"]:
+            error = row.get("error", {}).get(part)
+            if error is None or row["id"] in seen:
+                continue
+            if part == "throughput" and (row.get("suspect") or row.get("excluded")):
+                continue
+            seen.add(row["id"])
+            projected = (row["projected"]["tokens_per_s_per_gpu"] if part == "throughput"
+                         else row["projected"]["memory_bytes"] / 2**30)
+            out.append((row["family"], projected / (1 + error), projected))
+    return out
+
+
+def pictures(answers):
+    """{file name: SVG}"""
+    return {
+        "accuracy_throughput.svg": accuracy_plot.scatter(
+            "Throughput, projected against measured", "tokens/s/GPU",
+            points(answers, "throughput")),
+        "accuracy_memory.svg": accuracy_plot.scatter(
+            "Peak memory, projected against measured", "GiB", points(answers, "memory")),
+    }
+
+
 def suspects(answers):
     rows = []
     for name, answer in answers.items():
@@ -166,11 +243,25 @@ def counts(answers):
     return table(["file", "runs", "projectable", "projected", "of the projectable"], rows)
 
 
+def check(path, page, answers):
+    faults = accuracy_check.worse(path.read_text(), page)
+    for heading, label, sentence in faults:
+        print(sentence)
+        for row in accuracy_check.worst_rows(answers, heading, label):
+            print(f"    its worst: {row}")
+    print(f"{len(faults)} figures are worse than {path} says" if faults
+          else f"nothing is worse than {path} says")
+    return 1 if faults else 0
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--binary", type=pathlib.Path, required=True)
     parser.add_argument("--runs", type=pathlib.Path, required=True)
-    parser.add_argument("--output", type=pathlib.Path, required=True)
+    parser.add_argument("--output", type=pathlib.Path, required=True,
+                        help="the page; its pictures go into pictures/ beside it")
+    parser.add_argument("--check", action="store_true",
+                        help="compare with the page instead of writing it")
     arguments = parser.parse_args()
     names = sorted(p.stem for p in arguments.runs.glob("*.csv"))
     if not names:
@@ -180,16 +271,25 @@ def main():
         INTRO,
         "## Bars\n", bars(arguments.binary, arguments.runs),
         "## Runs\n", counts(answers),
+        "## Projected against measured\n", PICTURES,
         "## Throughput by family\n", errors(answers, "by_family", "throughput"),
         "## Throughput by accelerator\n", errors(answers, "by_gpu", "throughput"),
         "## Throughput of suspect runs\n", suspects(answers),
         "## Memory by family\n", errors(answers, "by_family", "memory"),
+        "## Confidence bands\n", BANDS, bands(answers),
+        "## Ranking\n", RANKING, ranking(answers),
         "## Schedules against one another\n", schedules(answers),
         "## Does it fit\n", feasibility(answers),
         "## Not projected, by reason\n", skipped(answers),
     ])
+    if arguments.check:
+        sys.exit(check(arguments.output, page, answers))
+    folder = arguments.output.parent / "pictures"
+    folder.mkdir(exist_ok=True)
+    for name, picture in pictures(answers).items():
+        (folder / name).write_text(picture)
     arguments.output.write_text(page)
-    print(f"wrote {arguments.output}")
+    print(f"wrote {arguments.output} and its pictures")
 
 
 if __name__ == "__main__":

@@ -108,6 +108,16 @@ TEST(Accuracy, JsonKeepsEveryRow) {
   EXPECT_EQ(j["summary"]["throughput"]["n"], 1);
 }
 
+// Runs that state no more than their MFU can be drawn beside those that state tokens.
+TEST(Accuracy, JsonSaysProjectedTokensWhateverIsCompared) {
+  AccuracyRow row = row_with("a", 0.4, 0.5);
+  row.from = "mfu";
+  row.projected_tokens = 1234;
+  const auto projected = nlohmann::json::parse(accuracy_json({row}, "0"))["rows"][0]["projected"];
+  EXPECT_EQ(projected["mfu"], 0.5);
+  EXPECT_EQ(projected["tokens_per_s_per_gpu"], 1234);
+}
+
 TEST(Accuracy, CsvQuotesWhatNeedsIt) {
   AccuracyRow row = row_with("a", 100, 110);
   row.suspect = "late, and \"odd\"";

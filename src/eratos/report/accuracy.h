@@ -35,6 +35,7 @@ struct AccuracyRow {
   double measured_speed = 0;  // that figure, in tokens/s/GPU where it is tokens or the step time
   double projected_speed = 0;
   double projected_step_s = 0;
+  double projected_tokens = 0;  // tokens/s/GPU, whatever `from` is
 
   std::string memory_kind;
   Bytes measured_memory;   // 0: not stated

@@ -129,9 +129,9 @@ Node measured_node(const AccuracyRow& row) {
 Node projected_node(const AccuracyRow& row) {
   Node out = Node::mapping();
   out.set("step_s", number(row.projected_step_s));
-  if (!row.from.empty()) {
-    out.set(row.from == "step_time_s" ? "tokens_per_s_per_gpu" : row.from,
-            number(row.projected_speed));
+  out.set("tokens_per_s_per_gpu", number(row.projected_tokens));
+  if (row.from == "mfu" || row.from == "tflops_per_gpu") {
+    out.set(row.from, number(row.projected_speed));
   }
   if (row.measured_memory.value > 0) {
     out.set("memory_bytes", number(std::round(row.projected_memory.value)));

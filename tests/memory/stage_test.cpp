@@ -34,6 +34,7 @@ struct Rank {
   StateRules state{{0, 0, 0}, {0, 0, 0}};
   framework::FrameworkProfile profile;
   StageInput input;
+  int shares = 0;  // of the chunks: shares of the vocabulary layers
 
   Rank() { profile.state.gathered_units = 2; }
 
@@ -44,8 +45,8 @@ struct Rank {
     input.in_flight = in_flight.data();
     if (!waiting.empty()) input.waiting = waiting.data();
     input.chunk_count = static_cast<int>(chunks.size());
-    input.model_chunks = input.chunk_count;
-    input.vpp = input.chunk_count;
+    input.model_chunks = input.chunk_count - shares;
+    input.vpp = input.model_chunks;
     StageMemory out;
     stage_memory(programs, input, state, profile, out);
     return out;
@@ -127,6 +128,65 @@ TEST(Stage, WhatWeightGradientsStillNeedIsHeldToo) {
   EXPECT_EQ(m.allocated.value, 87);
   EXPECT_EQ(m.in_flight, 3);
   EXPECT_EQ(m.waiting, 2);
+}
+
+// The same layers where weights' gradients keep 15 a layer, more than the 10 that forward keeps: the
+// peak has one micro-batch between F and B and two between B and W, and the B that reached it ended
+// there: 20 + 60 = 80. It began with 2 x 20 + 30 = 70; when its first layer runs last, 70 - 10 of the
+// one before + 15, 65 of them not its own, and 18 alive itself, its own 10 among them: 70 - 10 + 5 + 18.
+TEST(Stage, AnInputGradientThatLeavesMoreThanItFreesEndsAtThePeak) {
+  Rank r;
+  ProgramMemory p = program(10, 10, 14);
+  p.put_off = Bytes{15};
+  p.gradient_peak = Bytes{18};
+  r.programs = {p};
+  r.chunks[0].items.push_back({0, 2});
+  r.in_flight = {1};
+  r.waiting = {2};
+  r.input.splits_backward = true;
+  EXPECT_EQ(r.memory().allocated.value, 83);
+  // And where all have run B: 3 x 30, the last of which began with 20 + 60 = 80 and ended with 90.
+  r.in_flight = {0};
+  r.waiting = {3};
+  const StageMemory m = r.memory();
+  EXPECT_EQ(m.allocated.value, 93);
+  EXPECT_EQ(m.moment, Moment::backward);
+  EXPECT_EQ(m.waiting, 3);
+}
+
+// Whole backwards beside split ones start with all that is held: 3 x 20, of it 10 of the last layer
+// among the 30 that it has alive itself: 50 + 30. A split one would end there: 60 + 20 - 30 + 18 - 10
+// + 5 = 63.
+TEST(Stage, WholeBackwardsBesideSplitOnesStartWithAllThatIsHeld) {
+  Rank r;
+  ProgramMemory p = program(10, 10, 30);
+  p.put_off = Bytes{15};
+  p.gradient_peak = Bytes{18};
+  r.programs = {p};
+  r.chunks[0].items.push_back({0, 2});
+  r.in_flight = {3};
+  r.waiting = {0};
+  r.input.splits_backward = true;
+  EXPECT_EQ(r.memory().allocated.value, 63);
+  r.input.whole_too = true;
+  EXPECT_EQ(r.memory().allocated.value, 80);
+}
+
+// A share of the vocabulary layers that waits for its T with 40 kept, beside one micro-batch of a layer
+// that keeps 10: its S had 70 alive in forward, 90 when it made the input's gradient.
+TEST(Stage, TheWorkingSetOfASharesOutputPassCounts) {
+  Rank r;
+  ProgramMemory share = program(20, 70, 100);
+  share.put_off = Bytes{40};
+  share.gradient_peak = Bytes{90};
+  r.programs = {program(10, 10, 14), share};
+  r.chunks.resize(2);
+  r.chunks[0].items.push_back({0, 1});
+  r.chunks[1].items.push_back({1, 1});
+  r.in_flight = {1, 0};
+  r.waiting = {0, 1};
+  r.shares = 1;
+  EXPECT_EQ(r.memory().allocated.value, 10 + 90);
 }
 
 // The chunk with the head runs its backward right after its forward: the other chunk's backward

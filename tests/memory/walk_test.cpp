@@ -99,6 +99,28 @@ TEST(Walk, WeightGradientsPutOffKeepWhatTheyRead) {
   EXPECT_EQ(m.backward_peak.value, 160);
   EXPECT_EQ(m.gradient_peak.value, 210);
   EXPECT_EQ(m.put_off.value, 110);
+  EXPECT_EQ(m.weight_peak.value, 160);
+}
+
+// 8-bit products read casts: what waits for one takes a byte an element and the scales of the recipe, 8
+// of dy's 16 bytes and 1/4 more. A tensor that something else reads as well waits as it is.
+TEST(Walk, WhatWaitsForAnEightBitProductWaitsInEightBits) {
+  Writer w;
+  const auto x = w.tensor("x", 100, true);
+  w.program.tensors[x].dtype = DType::fp8;
+  w.program.tensors[x].scale_bytes = 0.25;
+  const auto dy = w.tensor("dy", 8);
+  w.program.tensors[dy].dtype = DType::bf16;
+  w.forward(Module::mlp_in, {x}, {});
+  w.backward(Module::mlp_in, {x, dy}, {}, ops::Pass::wgrad);
+  w.program.backward.back().work = ops::Gemm{1, 1, 1, 1, DType::fp8};
+  EXPECT_EQ(put_off_bytes(w.program, x).value, 125);
+  EXPECT_EQ(put_off_bytes(w.program, dy).value, 10);
+  ProgramMemory m;
+  walk(w.program, Bytes{1}, true, m);
+  EXPECT_EQ(m.put_off.value, 135);
+  w.backward(Module::mlp_in, {dy}, {}, ops::Pass::wgrad);
+  EXPECT_EQ(put_off_bytes(w.program, dy).value, 16);
 }
 
 // An op that writes what it reads adds nothing.

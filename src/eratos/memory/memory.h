@@ -85,6 +85,7 @@ struct ProgramMemory {
   // With the weights' gradients put off: what they still need, and the peak of the rest of backward.
   Bytes put_off;
   Bytes gradient_peak;
+  Bytes weight_peak;    // and of the weights' gradients, what they need included
   ops::Module forward_module = ops::Module::residual;   // where those peaks are
   ops::Module backward_module = ops::Module::residual;
   ops::Module gradient_module = ops::Module::residual;
@@ -109,7 +110,15 @@ void walk(const ops::Program& program, Bytes rounding, bool split, ProgramMemory
 // By tensor: is it read by a weight gradient and made before one? That is what a backward that puts
 // them off has to keep: the inputs of linear layers and the gradients of their outputs.
 // Source: arXiv 2401.10241, section 2.1.
+// Assumes: operands gathered for sequence parallelism wait whole, as Transformer Engine's delayed
+// weight gradients hold them; Sea AI's fork of Megatron-LM keeps the shard and gathers again in W.
 void find_put_off(const ops::Program& program, std::span<bool> out);
+
+// Bytes of one of them while it waits: as its products read it. In 8 or 4 bits those read a cast of it,
+// and the 16-bit tensor goes.
+// Source: NVIDIA/TransformerEngine pytorch/module/linear.py: what a delayed weight gradient is given are
+// the quantized input and the quantized gradient of the output.
+Bytes put_off_bytes(const ops::Program& program, ops::TensorId id);
 
 struct StageInput {
   const ops::StageProgram* const* chunks = nullptr;  // `chunk_count` of them
@@ -118,6 +127,7 @@ struct StageInput {
   const int* waiting = nullptr;    // per chunk: between input gradient and weight gradient then;
                                    // null: none anywhere
   bool splits_backward = false;    // the chunks' backward puts the weights' gradients off
+  bool whole_too = false;          // and some of their backwards are whole all the same
   int chunk_count = 1;
   int model_chunks = 1;            // of them parts of the model; one more is the rank's share of the
                                    // vocabulary layers

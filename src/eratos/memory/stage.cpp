@@ -94,11 +94,9 @@ Bytes gathered(const Programs& programs, const StageInput& stage, const StateRul
   return Bytes{largest * state.gathered_bytes * units + gradient};
 }
 
-// Worst moment of the forward of the peak chunk's last micro-batch.
-void try_forward(const Programs& programs, const StageInput& stage, Bytes held, Bytes gather,
+// Worst moment of the forward of a chunk's last micro-batch, on top of what others keep.
+void try_forward(const Programs& programs, const ops::StageProgram& chunk, Bytes others, Bytes gather,
                  Bytes gradients, Candidate& best) {
-  const ops::StageProgram& chunk = *stage.chunks[stage.peak_chunk];
-  const Bytes others = held - saved_of(programs, chunk);
   Bytes before;
   for (const ops::StageItem& item : chunk.items) {
     const ProgramMemory& p = programs[item.program];
@@ -116,17 +114,18 @@ void try_forward(const Programs& programs, const StageInput& stage, Bytes held, 
   }
 }
 
-// Worst moment of a backward that starts with everything held.
+// Worst moment of a backward that starts with `held` bytes; `split`: of its input gradients, which
+// leave behind what the weights' gradients need.
 void try_backward(const Programs& programs, const StageInput& stage, const StateRules& state,
-                  int chunk_index, Bytes held, Bytes gather, Bytes all_gradients, Candidate& best) {
-  const ops::StageProgram& chunk = *stage.chunks[chunk_index];
+                  const ops::StageProgram& chunk, bool split, Bytes held, Bytes gather,
+                  Bytes all_gradients, Candidate& best) {
   Bytes left = held;
   Bytes made;  // gradients of what has already run backward
   for (std::size_t i = chunk.items.size(); i-- > 0;) {
     const ops::StageItem& item = chunk.items[i];
     const ProgramMemory& p = programs[item.program];
-    const bool split = stage.splits_backward && chunk_index < stage.model_chunks;
     const Bytes peak = split ? p.gradient_peak : p.backward_peak;
+    const Bytes stays = split ? p.put_off : Bytes{0};
     made += Bytes{gradient_of(p, state)};
     Candidate c;
     c.activations = left - p.saved;
@@ -140,15 +139,41 @@ void try_backward(const Programs& programs, const StageInput& stage, const State
     c.moment = c.module == ops::Module::loss ? Moment::loss : Moment::backward;
     c.program = p.name;
     take_larger(best, c);
-    if (!stage.gradients_from_start && item.repeat > 1) {
-      // The first repeat to run last: least kept, most gradients.
-      c.activations -= p.saved * (item.repeat - 1);
-      c.gradients += Bytes{gradient_of(p, state)} * (item.repeat - 1);
+    if (item.repeat > 1) {
+      // The first repeat to run last: the other end of what is kept, and most gradients.
+      c.activations += (stays - p.saved) * (item.repeat - 1);
+      if (!stage.gradients_from_start) c.gradients += Bytes{gradient_of(p, state)} * (item.repeat - 1);
       take_larger(best, c);
     }
     made += Bytes{gradient_of(p, state)} * (item.repeat - 1);
-    left -= p.saved * item.repeat;
-    if (split) left += p.put_off * item.repeat;
+    left += (stays - p.saved) * item.repeat;
+  }
+  if (!split) return;
+  // Over, and all of it still there.
+  Candidate c;
+  c.activations = left;
+  c.gradients = stage.gradients_from_start ? all_gradients : made;
+  c.moment = Moment::backward;
+  take_larger(best, c);
+}
+
+// Worst moment of the weights' gradients that start with `held` bytes: what each layer needs is gone
+// after its own.
+void try_weights(const Programs& programs, const ops::StageProgram& chunk, Bytes held, Bytes gradients,
+                 Candidate& best) {
+  Bytes left = held;
+  for (std::size_t i = chunk.items.size(); i-- > 0;) {
+    const ops::StageItem& item = chunk.items[i];
+    const ProgramMemory& p = programs[item.program];
+    Candidate c;
+    c.activations = left;
+    c.transient = p.weight_peak - p.put_off;
+    c.gradients = gradients;
+    c.moment = Moment::backward;
+    c.module = p.gradient_module;
+    c.program = p.name;
+    take_larger(best, c);
+    left -= p.put_off * item.repeat;
   }
 }
 
@@ -187,17 +212,42 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
   const double units = profile.state.gathered_units;
   Candidate best;
   const Bytes early = stage.gradients_from_start ? Bytes{gradients} : Bytes{0};
-  // A peak between the two gradients may have no forward of its chunk in flight.
-  if (stage.in_flight[stage.peak_chunk] > 0)
-    try_forward(programs, stage, held, gathered(programs, stage, state, units, false), early, best);
-  const Bytes peak_chunk = saved_of(programs, *stage.chunks[stage.peak_chunk]);
-  for (int c = 0; c < stage.chunk_count; ++c) {
-    if (stage.in_flight[c] < 1) continue;
+  const Bytes gather_forward = gathered(programs, stage, state, units, false);
+  const Bytes gather_backward = gathered(programs, stage, state, units, true);
+  const ops::StageProgram& peak_chunk = *stage.chunks[stage.peak_chunk];
+  // Where input gradients leave more than they free, the peak may have no forward in flight.
+  const bool by_forward = stage.in_flight[stage.peak_chunk] > 0;
+  if (by_forward) {
+    try_forward(programs, peak_chunk, held - saved_of(programs, peak_chunk), gather_forward, early, best);
+  }
+  for (int c = 0; c < stage.model_chunks; ++c) {
+    const bool waits = stage.waiting != nullptr && stage.waiting[c] > 0;
+    if (stage.in_flight[c] < 1 && !waits) continue;
+    const ops::StageProgram& chunk = *stage.chunks[c];
+    const Bytes saved = saved_of(programs, chunk);
     // A backward of another chunk follows a forward of that chunk, not the peak chunk's.
     // Assumes: as many micro-batches are held then, and never more bytes than at the peak.
-    const Bytes then = min(held, held - peak_chunk + saved_of(programs, *stage.chunks[c]));
-    try_backward(programs, stage, state, c, then, gathered(programs, stage, state, units, true),
-                 Bytes{gradients}, best);
+    const Bytes then =
+        by_forward ? min(held, held - saved_of(programs, peak_chunk) + saved) : held;
+    if (stage.splits_backward) {
+      // An input gradient that ends with more than it began with ends at the peak.
+      const Bytes begins = min(then, held + saved - put_off_of(programs, chunk));
+      try_backward(programs, stage, state, chunk, true, begins, gather_backward, Bytes{gradients}, best);
+    }
+    if (waits) try_weights(programs, chunk, held, Bytes{gradients}, best);
+    if ((!stage.splits_backward || stage.whole_too) && stage.in_flight[c] > 0) {
+      try_backward(programs, stage, state, chunk, false, then, gather_backward, Bytes{gradients}, best);
+    }
+  }
+  for (int c = stage.model_chunks; c < stage.chunk_count; ++c) {
+    // A share of the vocabulary layers: what its S works with comes on top of what the others hold.
+    const bool waits = stage.waiting != nullptr && stage.waiting[c] > 0;
+    if (stage.in_flight[c] < 1 && !waits) continue;
+    const ops::StageProgram& share = *stage.chunks[c];
+    const Bytes own = waits ? put_off_of(programs, share) : saved_of(programs, share);
+    try_forward(programs, share, held - own, gather_forward, early, best);
+    try_backward(programs, stage, state, share, waits, held - own + saved_of(programs, share),
+                 gather_backward, Bytes{gradients}, best);
   }
   Candidate step;
   step.gradients = Bytes{gradients};
@@ -232,7 +282,7 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
 
 namespace {
 
-// Calls visit(tensor, copies held at the peak) for every tensor that outlives its pass.
+// Calls visit(tensor, bytes held at the peak) for every tensor that outlives its pass.
 template <class Visit>
 void for_every_held(const std::vector<ops::Program>& programs, const StageInput& stage, Visit visit) {
   for (int c = 0; c < stage.chunk_count; ++c) {
@@ -243,9 +293,11 @@ void for_every_held(const std::vector<ops::Program>& programs, const StageInput&
       find_put_off(p, {put_off.get(), p.tensors.size()});
       for (std::size_t i = 0; i < p.tensors.size(); ++i) {
         const ops::Tensor& t = p.tensors[i];
-        double copies = t.saved && !t.offloaded ? stage.in_flight[c] : 0;
-        if (waits && put_off[i]) copies += stage.waiting[c];
-        if (copies > 0) visit(t, copies * item.repeat);
+        Bytes bytes = t.saved && !t.offloaded ? t.bytes() * stage.in_flight[c] : Bytes{0};
+        if (waits && put_off[i]) {
+          bytes += put_off_bytes(p, static_cast<ops::TensorId>(i)) * stage.waiting[c];
+        }
+        if (bytes.value > 0) visit(t, bytes * item.repeat);
       }
     }
   }
@@ -256,16 +308,15 @@ void for_every_held(const std::vector<ops::Program>& programs, const StageInput&
 void module_memory(const std::vector<ops::Program>& programs, const StageInput& stage,
                    std::vector<Bytes>& out) {
   out.assign(static_cast<std::size_t>(ops::Module::count_), Bytes{0});
-  for_every_held(programs, stage, [&](const ops::Tensor& t, double copies) {
-    out[static_cast<std::size_t>(t.module)] += t.bytes() * copies;
+  for_every_held(programs, stage, [&](const ops::Tensor& t, Bytes bytes) {
+    out[static_cast<std::size_t>(t.module)] += bytes;
   });
 }
 
 std::vector<Holder> holders(const std::vector<ops::Program>& programs, const StageInput& stage,
                             std::size_t most) {
   std::vector<Holder> all;
-  for_every_held(programs, stage, [&](const ops::Tensor& t, double copies) {
-    const Bytes bytes = t.bytes() * copies;
+  for_every_held(programs, stage, [&](const ops::Tensor& t, Bytes bytes) {
     auto same = std::find_if(all.begin(), all.end(), [&](const Holder& h) {
       return h.module == t.module && std::string_view(h.name) == t.name;
     });

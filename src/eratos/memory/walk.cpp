@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <variant>
 
 #include "eratos/base/check.h"
 #include "eratos/memory/memory.h"
@@ -104,6 +105,27 @@ void find_put_off(const ops::Program& p, std::span<bool> out) {
   }
 }
 
+Bytes put_off_bytes(const ops::Program& p, ops::TensorId id) {
+  const ops::Tensor& t = p.tensors[id];
+  ops::Tensor cast = t;
+  double widest = 0;  // bytes an element, of the products that read it
+  for (const ops::Op& op : p.backward) {
+    if (op.pass != ops::Pass::wgrad) continue;
+    if (std::find(op.reads.begin(), op.reads.end(), id) == op.reads.end()) continue;
+    const auto* product = std::get_if<ops::Gemm>(&op.work);
+    if (product == nullptr) return t.bytes();
+    if (bytes_per_element(product->dtype) <= widest) continue;
+    cast.dtype = product->dtype;
+    widest = bytes_per_element(cast.dtype);
+  }
+  if (widest == 0 || widest >= bytes_per_element(t.dtype)) return t.bytes();
+  // All casts of a program are of one recipe.
+  for (const ops::Tensor& other : p.tensors) {
+    if (other.dtype == cast.dtype) cast.scale_bytes = std::max(cast.scale_bytes, other.scale_bytes);
+  }
+  return cast.bytes();
+}
+
 void walk(const ops::Program& p, Bytes rounding, bool split, ProgramMemory& out) {
   const std::size_t count = p.tensors.size();
   ERATOS_CHECK(count <= ops::kMaxTensors);
@@ -164,11 +186,19 @@ void walk(const ops::Program& p, Bytes rounding, bool split, ProgramMemory& out)
     std::array<bool, ops::kMaxTensors> wanted;
     find_put_off(p, {wanted.data(), count});
     double put_off = 0;
-    for (std::size_t i = 0; i < count; ++i) put_off += wanted[i] ? life.bytes[i] : 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!wanted[i]) continue;
+      put_off += round_up(put_off_bytes(p, static_cast<ops::TensorId>(i)).value, rounding.value);
+    }
     begin_backward();
     const Peak gradient = run(
         p.backward, live, life, [&](ops::TensorId id) { return wanted[id]; },
         [](const ops::Op& op) { return op.pass == ops::Pass::wgrad; });
+    std::copy_n(wanted.begin(), count, life.alive.begin());
+    const Peak weight = run(
+        p.backward, put_off, life, [](ops::TensorId) { return false; },
+        [](const ops::Op& op) { return op.pass != ops::Pass::wgrad; });
+    out.weight_peak = Bytes{weight.bytes};
     out.put_off = Bytes{put_off};
     out.gradient_peak = Bytes{gradient.bytes};
     out.gradient_module = gradient.module;

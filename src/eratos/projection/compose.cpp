@@ -56,6 +56,7 @@ memory::StageInput rank_input(const job::CheckedJob& job, int rank, Workspace& w
   in.in_flight = w.in_flight.data();
   in.waiting = split || parts > chunks ? w.waiting.data() : nullptr;
   in.splits_backward = split;
+  in.whole_too = schedule_of(job).side_by_side;
   in.chunk_count = parts;
   in.model_chunks = chunks;
   in.vpp = job.parallel.vpp;

@@ -96,6 +96,11 @@ TEST_F(Properties, PartsOfTimeAndMemoryAddUp) {
     const double parts = t.compute.value + t.bubble.value + t.optimizer.value + t.launch.value +
                          t.exposed.total().value;
     ASSERT_NEAR(parts / t.step.value, 1.0, 1e-9) << describe(j.spec);
+    // Modules are charged what is not hidden; contention, transfers, launches and waiting are nobody's.
+    double modules = 0;
+    for (const Seconds s : t.by_module) modules += s.value;
+    const double work = t.step.value - t.bubble.value - t.launch.value - t.exposed.pp.value;
+    ASSERT_LE(modules, work + 1e-9 * t.step.value) << describe(j.spec);
     for (const double part :
          {t.compute.value, t.bubble.value, t.optimizer.value, t.launch.value, t.exposed.tp.value,
           t.exposed.cp.value, t.exposed.ep.value, t.exposed.pp.value, t.exposed.dp.value}) {

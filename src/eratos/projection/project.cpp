@@ -50,9 +50,28 @@ void answer_memory(const job::CheckedJob& job, const Options& options, Workspace
   memory::module_memory(w.lowered.programs, rank_input(job, out.peak_stage, w), out.saved_by_module);
 }
 
+// Takes `less` off the modules, as much of each as its share of them all.
+void take_off(double less, PassTime& sum) {
+  double all = 0;
+  for (const double module : sum.module) all += module;
+  if (all <= 0) return;
+  for (double& module : sum.module) module *= 1.0 - std::min(1.0, less / all);
+}
+
 // What a pair of passes side by side hides comes off the communication of experts first, then off
-// whatever else is exposed.
+// whatever else is exposed. Experts' traffic is dispatch's and combine's.
 void hide_in_pairs(double hidden, PassTime& sum) {
+  const double of_experts = std::clamp(hidden, 0.0, sum.ep);
+  constexpr auto kDispatch = static_cast<std::size_t>(ops::Module::dispatch);
+  constexpr auto kCombine = static_cast<std::size_t>(ops::Module::combine);
+  const double both = sum.module[kDispatch] + sum.module[kCombine];
+  const double theirs = std::min(of_experts, both);
+  if (both > 0) {
+    const double left = 1.0 - theirs / both;
+    sum.module[kDispatch] *= left;
+    sum.module[kCombine] *= left;
+  }
+  take_off(std::max(0.0, hidden) - theirs, sum);
   for (double* exposed : {&sum.ep, &sum.cp, &sum.tp, &sum.dp, &sum.copies, &sum.compute}) {
     const double less = std::clamp(hidden, 0.0, *exposed);
     *exposed -= less;
@@ -133,6 +152,12 @@ double answer_time(const job::CheckedJob& job, const Pricing& pricing, Workspace
   out.exposed.host = Seconds{sum.copies};
   out.optimizer = Seconds{optimizer};
   out.bubble = out.step - out.compute - out.launch - out.exposed.total() - out.optimizer;
+  // Where steps run into one another, a rank receives its first input beside the step before.
+  if (overlapping && out.bubble.value < 0) {
+    const Seconds beside = min(Seconds{-out.bubble.value}, out.exposed.pp);
+    out.exposed.pp -= beside;
+    out.bubble += beside;
+  }
   // Rounding to picoseconds can leave a hair below zero where there is no bubble.
   if (out.bubble.value < 0) {
     out.compute += out.bubble;

@@ -71,18 +71,25 @@ Explanation explain_compute(const Scene& s) {
 
 Explanation explain_bubble(const Scene& s) {
   const auto stage = static_cast<std::size_t>(s.answer.time.critical_stage);
+  const schedule::Schedule& schedule = schedule_of(s.job);
+  std::string formula = "step less everything the critical rank does";
+  std::string source = "simulation of the schedule, docs/MODEL.md, schedule";
+  if (!schedule.bubble.empty()) {
+    formula += "; equal stages, free sends: " + std::string(schedule.bubble);
+    source += "; closed form: " + std::string(schedule.bubble_source);
+  }
   return {"time.bubble",
           seconds(s.answer.time.bubble),
-          "step less everything the critical rank does; equal stages: (p-1)/v * (F+B)",
-          "simulation of the schedule, docs/MODEL.md, schedule; closed form: arXiv 2104.04473 2.2",
+          std::move(formula),
+          std::move(source),
           "analytic",
           {input("p (pipeline ranks)", s.job.parallel.pp),
            input("v (chunks a rank)", s.job.parallel.vpp),
            input("m (micro-batches)", s.job.micro_batches),
            leaf("F (forward of the critical rank, one micro-batch)",
                 seconds(s.answer.time.stage_forward[stage]), "calibrated", "time of its programs"),
-           leaf("B (backward)", seconds(s.answer.time.stage_backward[stage]), "calibrated",
-                "time of its programs")}};
+           leaf("BW (backward, all of it)", seconds(s.answer.time.stage_backward[stage]),
+                "calibrated", "time of its programs")}};
 }
 
 Explanation explain_exposed(const Scene& s, const char* axis, Seconds value, const char* formula) {

@@ -63,20 +63,19 @@ Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
 
 }  // namespace
 
-constinit const Schedule schedules::dualpipe{
-    .name = "dualpipe",
-    .what = "two copies of the model from both ends, forwards beside backwards",
-    .placement = Placement::bidirectional,
-    .chunks = 2,
-    .splits_backward = true,
-    .side_by_side = true,
-    .refusal = refuse,
-    .generate = generate,
-    .period = period,
-    .in_flight = in_flight,
-    .micro_batches_for_peak = micro_batches_for_peak,
-    .lower = lower,
-    .upper_equal = upper_equal,
-};
+constinit const Schedule schedules::dualpipe =
+    with_facts(parallel::schedule_facts::dualpipe,
+               {
+                   .what = "two copies of the model from both ends, forwards beside backwards",
+                   .bubble = "(p/2-1) (F beside BW + BW - 3 W)",
+                   .bubble_source = "github.com/deepseek-ai/DualPipe, table of its README",
+                   .refusal = refuse,
+                   .generate = generate,
+                   .period = period,
+                   .in_flight = in_flight,
+                   .micro_batches_for_peak = micro_batches_for_peak,
+                   .lower = lower,
+                   .upper_equal = upper_equal,
+               });
 
 }  // namespace eratos::schedule

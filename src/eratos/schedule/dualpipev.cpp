@@ -57,20 +57,19 @@ Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
 
 }  // namespace
 
-constinit const Schedule schedules::dualpipev{
-    .name = "dualpipev",
-    .what = "a V of two chunks a rank, forwards beside backwards",
-    .placement = Placement::vee,
-    .chunks = 2,
-    .splits_backward = true,
-    .side_by_side = true,
-    .refusal = refuse,
-    .generate = generate,
-    .period = period,
-    .in_flight = in_flight,
-    .micro_batches_for_peak = micro_batches_for_peak,
-    .lower = lower,
-    .upper_equal = upper_equal,
-};
+constinit const Schedule schedules::dualpipev = with_facts(
+    parallel::schedule_facts::dualpipev,
+    {
+        .what = "a V of two chunks a rank, forwards beside backwards",
+        .bubble = "(p-1) (F beside BW + BW - 3 W)",
+        .bubble_source = "github.com/deepseek-ai/DualPipe, table of its README, p/2 of its ranks",
+        .refusal = refuse,
+        .generate = generate,
+        .period = period,
+        .in_flight = in_flight,
+        .micro_batches_for_peak = micro_batches_for_peak,
+        .lower = lower,
+        .upper_equal = upper_equal,
+    });
 
 }  // namespace eratos::schedule

@@ -62,16 +62,17 @@ Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
 
 }  // namespace
 
-constinit const Schedule schedules::gpipe{
-    .name = "gpipe",
-    .what = "all forwards, then all backwards",
-    .placement = Placement::looped,
-    .refusal = refuse,
-    .generate = generate,
-    .in_flight = in_flight,
-    .micro_batches_for_peak = nullptr,
-    .lower = lower,
-    .upper_equal = upper_equal,
-};
+constinit const Schedule schedules::gpipe = with_facts(
+    parallel::schedule_facts::gpipe, {
+                                         .what = "all forwards, then all backwards",
+                                         .bubble = "(p-1) (F + BW)",
+                                         .bubble_source = "arXiv 2104.04473, section 2.2.1",
+                                         .refusal = refuse,
+                                         .generate = generate,
+                                         .in_flight = in_flight,
+                                         .micro_batches_for_peak = nullptr,
+                                         .lower = lower,
+                                         .upper_equal = upper_equal,
+                                     });
 
 }  // namespace eratos::schedule

@@ -285,18 +285,20 @@ Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
 
 }  // namespace
 
-constinit const Schedule schedules::interleaved_one_f_one_b{
-    .name = "interleaved-1f1b",
-    .what = "1F1B over several chunks a rank, micro-batches in groups",
-    .placement = Placement::looped,
-    .refusal = refuse,
-    .generate = generate,
-    .period = period,
-    .in_flight = in_flight,
-    .micro_batches_for_peak = micro_batches_for_peak,
-    .peak = peak,
-    .lower = lower,
-    .upper_equal = upper_equal,
-};
+constinit const Schedule schedules::interleaved_one_f_one_b =
+    with_facts(parallel::schedule_facts::interleaved_one_f_one_b,
+               {
+                   .what = "1F1B over several chunks a rank, micro-batches in groups",
+                   .bubble = "(p-1)/v (F + BW)",
+                   .bubble_source = "arXiv 2104.04473, section 2.2.2",
+                   .refusal = refuse,
+                   .generate = generate,
+                   .period = period,
+                   .in_flight = in_flight,
+                   .micro_batches_for_peak = micro_batches_for_peak,
+                   .peak = peak,
+                   .lower = lower,
+                   .upper_equal = upper_equal,
+               });
 
 }  // namespace eratos::schedule

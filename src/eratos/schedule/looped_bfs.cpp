@@ -127,16 +127,18 @@ Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
 
 }  // namespace
 
-constinit const Schedule schedules::looped_bfs{
-    .name = "looped-bfs",
-    .what = "breadth first: a chunk runs all its micro-batches before the next chunk",
-    .placement = Placement::looped,
-    .refusal = refuse,
-    .generate = generate,
-    .in_flight = in_flight,
-    .peak = peak,
-    .lower = lower,
-    .upper_equal = upper_equal,
-};
+constinit const Schedule schedules::looped_bfs = with_facts(
+    parallel::schedule_facts::looped_bfs,
+    {
+        .what = "breadth first: a chunk runs all its micro-batches before the next chunk",
+        .bubble = "(p-1)/v (F + BW)",
+        .bubble_source = "arXiv 2211.05953, section 3",
+        .refusal = refuse,
+        .generate = generate,
+        .in_flight = in_flight,
+        .peak = peak,
+        .lower = lower,
+        .upper_equal = upper_equal,
+    });
 
 }  // namespace eratos::schedule

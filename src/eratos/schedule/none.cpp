@@ -34,17 +34,17 @@ Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
 
 }  // namespace
 
-constinit const Schedule schedules::none{
-    .name = "none",
-    .what = "one rank, no pipeline: forward and backward of each micro-batch in turn",
-    .placement = Placement::looped,
-    .refusal = refuse,
-    .generate = generate,
-    .period = period,
-    .in_flight = in_flight,
-    .micro_batches_for_peak = micro_batches_for_peak,
-    .lower = nullptr,
-    .upper_equal = upper_equal,
-};
+constinit const Schedule schedules::none = with_facts(
+    parallel::schedule_facts::none,
+    {
+        .what = "one rank, no pipeline: forward and backward of each micro-batch in turn",
+        .refusal = refuse,
+        .generate = generate,
+        .period = period,
+        .in_flight = in_flight,
+        .micro_batches_for_peak = micro_batches_for_peak,
+        .lower = nullptr,
+        .upper_equal = upper_equal,
+    });
 
 }  // namespace eratos::schedule

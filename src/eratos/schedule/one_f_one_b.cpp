@@ -114,20 +114,21 @@ Picoseconds upper_cut(const Shape& s, const Costs& costs, Picoseconds f, Picosec
 
 }  // namespace
 
-constinit const Schedule schedules::one_f_one_b{
-    .name = "1f1b",
-    .what = "one forward, one backward in turn after a warm-up",
-    .placement = Placement::looped,
-    .cuts_output = true,
-    .refusal = refuse,
-    .generate = generate,
-    .generate_cut = generate_cut,
-    .period = period,
-    .in_flight = in_flight,
-    .micro_batches_for_peak = micro_batches_for_peak,
-    .lower = lower,
-    .upper_equal = upper_equal,
-    .upper_cut = upper_cut,
-};
+constinit const Schedule schedules::one_f_one_b =
+    with_facts(parallel::schedule_facts::one_f_one_b,
+               {
+                   .what = "one forward, one backward in turn after a warm-up",
+                   .bubble = "(p-1) (F + BW)",
+                   .bubble_source = "arXiv 2104.04473, section 2.2.1",
+                   .refusal = refuse,
+                   .generate = generate,
+                   .generate_cut = generate_cut,
+                   .period = period,
+                   .in_flight = in_flight,
+                   .micro_batches_for_peak = micro_batches_for_peak,
+                   .lower = lower,
+                   .upper_equal = upper_equal,
+                   .upper_cut = upper_cut,
+               });
 
 }  // namespace eratos::schedule

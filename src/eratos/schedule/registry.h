@@ -1,6 +1,7 @@
 // Which schedules are there, when is each legal, and what does each say of itself?
 //
-// A new schedule is one file that defines a `Schedule`, and one line in ERATOS_SCHEDULES.
+// A new schedule is one file that defines a `Schedule`, and one line in ERATOS_SCHEDULES
+// (parallel/schedules.h).
 //
 // Worked example:
 //   Order order;
@@ -15,6 +16,7 @@
 
 #include "eratos/base/diagnostic.h"
 #include "eratos/base/units.h"
+#include "eratos/parallel/schedules.h"
 #include "eratos/schedule/order.h"
 
 namespace eratos::schedule {
@@ -24,12 +26,19 @@ struct Costs;      // simulate.h
 struct RankPeak;   // peak.h
 
 struct Schedule {
-  std::string_view name;  // as users write it
   std::string_view what;  // one line for `eratos list schedules`
+
+  // Time lost on each rank where all stages are alike, nothing takes time to send and there are enough
+  // micro-batches: p ranks, v chunks, F, B and W of one rank's layers, BW = B + W. Empty: none published.
+  std::string_view bubble;
+  std::string_view bubble_source;
+
+  // From its line in ERATOS_SCHEDULES, by with_facts().
+  std::string_view name;
   Placement placement = Placement::looped;
-  int chunks = 1;               // a rank has at least so many, and exactly so many unless it says else
-  bool splits_backward = false;  // its orders hold B and W: no recompute, twice the backward launches
-  bool side_by_side = false;     // its orders hold pairs (Action::with_next)
+  int chunks = 1;                // a rank has at least so many
+  bool splits_backward = false;  // its orders hold B and W
+  bool side_by_side = false;     // its orders hold pairs (Action::with_next), and BW beside B and W
   bool cuts_output = false;      // takes an OutputLayer other than last_stage
 
   // Why this shape cannot run, or nothing. Degrees below 1 are refused before this is called.
@@ -89,31 +98,24 @@ struct Schedule {
   const Schedule* (*never_slower_than)(const Shape&, const Costs&) = nullptr;
 };
 
-// One line a schedule, in the order `eratos list schedules` prints them.
-#define ERATOS_SCHEDULES(X)  \
-  X(none)                    \
-  X(gpipe)                   \
-  X(one_f_one_b)             \
-  X(interleaved_one_f_one_b) \
-  X(looped_bfs)              \
-  X(zb_h1)                   \
-  X(zb_h2)                   \
-  X(zb_auto)                 \
-  X(v_min)                   \
-  X(v_half)                  \
-  X(zbv)                     \
-  X(zbv_greedy)              \
-  X(dualpipe)                \
-  X(dualpipev)
+constexpr Schedule with_facts(const parallel::ScheduleFacts& facts, Schedule s) {
+  s.name = facts.name;
+  s.placement = facts.placement;
+  s.chunks = facts.least_vpp * copies_of(facts.placement);
+  s.splits_backward = facts.splits_backward;
+  s.side_by_side = facts.side_by_side;
+  s.cuts_output = facts.cuts_output;
+  return s;
+}
 
 namespace schedules {
-#define ERATOS_DECLARE_SCHEDULE(id) extern const Schedule id;
+#define ERATOS_DECLARE_SCHEDULE(id, ...) extern const Schedule id;
 ERATOS_SCHEDULES(ERATOS_DECLARE_SCHEDULE)
 #undef ERATOS_DECLARE_SCHEDULE
 }  // namespace schedules
 
 inline constexpr const Schedule* kSchedules[] = {
-#define ERATOS_LIST_SCHEDULE(id) &schedules::id,
+#define ERATOS_LIST_SCHEDULE(id, ...) &schedules::id,
     ERATOS_SCHEDULES(ERATOS_LIST_SCHEDULE)
 #undef ERATOS_LIST_SCHEDULE
 };

@@ -67,20 +67,17 @@ Picoseconds lower(const Shape& s, const Costs& costs) {
 
 }  // namespace
 
-constinit const Schedule schedules::v_half{
-    .name = "v-half",
-    .what = "a V of two chunks a rank with half of 1F1B's memory",
-    .placement = Placement::vee,
-    .chunks = 2,
-    .splits_backward = true,
-    .cuts_output = true,
-    .refusal = refuse,
-    .generate = generate,
-    .generate_cut = generate_cut,
-    .period = period,
-    .micro_batches_for_peak = micro_batches_for_peak,
-    .lower = lower,
-    .upper = upper,
-};
+constinit const Schedule schedules::v_half =
+    with_facts(parallel::schedule_facts::v_half,
+               {
+                   .what = "a V of two chunks a rank with half of 1F1B's memory",
+                   .refusal = refuse,
+                   .generate = generate,
+                   .generate_cut = generate_cut,
+                   .period = period,
+                   .micro_batches_for_peak = micro_batches_for_peak,
+                   .lower = lower,
+                   .upper = upper,
+               });
 
 }  // namespace eratos::schedule

@@ -42,18 +42,16 @@ Picoseconds lower(const Shape& s, const Costs& costs) {
 
 }  // namespace
 
-constinit const Schedule schedules::v_min{
-    .name = "v-min",
-    .what = "a V of two chunks a rank with a third of 1F1B's memory",
-    .placement = Placement::vee,
-    .chunks = 2,
-    .splits_backward = true,
-    .refusal = refuse,
-    .generate = generate,
-    .period = period,
-    .micro_batches_for_peak = micro_batches_for_peak,
-    .lower = lower,
-    .upper = upper,
-};
+constinit const Schedule schedules::v_min =
+    with_facts(parallel::schedule_facts::v_min,
+               {
+                   .what = "a V of two chunks a rank with a third of 1F1B's memory",
+                   .refusal = refuse,
+                   .generate = generate,
+                   .period = period,
+                   .micro_batches_for_peak = micro_batches_for_peak,
+                   .lower = lower,
+                   .upper = upper,
+               });
 
 }  // namespace eratos::schedule

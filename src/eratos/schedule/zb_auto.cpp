@@ -118,16 +118,15 @@ const Schedule* never_slower_than(const Shape& s, const Costs& costs) {
 
 }  // namespace
 
-constinit const Schedule schedules::zb_auto{
-    .name = "zb-auto",
-    .what = "zero bubble found by a greedy rule from every stage's times, within a limit of memory",
-    .placement = Placement::looped,
-    .splits_backward = true,
-    .refusal = refuse,
-    .refusal_for = refuse_limits,
-    .generate_for = generate_for,
-    .lower = lower,
-    .never_slower_than = never_slower_than,
-};
+constinit const Schedule schedules::zb_auto = with_facts(
+    parallel::schedule_facts::zb_auto,
+    {
+        .what = "zero bubble found by a greedy rule from every stage's times, within a limit of memory",
+        .refusal = refuse,
+        .refusal_for = refuse_limits,
+        .generate_for = generate_for,
+        .lower = lower,
+        .never_slower_than = never_slower_than,
+    });
 
 }  // namespace eratos::schedule

@@ -34,18 +34,19 @@ Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
 
 }  // namespace
 
-constinit const Schedule schedules::zb_h1{
-    .name = "zb-h1",
-    .what = "1f1b with weight gradients apart and delayed: shorter drain, memory of 1f1b",
-    .placement = Placement::looped,
-    .splits_backward = true,
-    .refusal = refuse,
-    .generate = generate,
-    .period = period,
-    .in_flight = in_flight,
-    .micro_batches_for_peak = micro_batches_for_peak,
-    .lower = lower,
-    .upper_equal = upper_equal,
-};
+constinit const Schedule schedules::zb_h1 = with_facts(
+    parallel::schedule_facts::zb_h1,
+    {
+        .what = "1f1b with weight gradients apart and delayed: shorter drain, memory of 1f1b",
+        .bubble = "(p-1) (F + B - W)",
+        .bubble_source = "arXiv 2401.10241, section 2.2",
+        .refusal = refuse,
+        .generate = generate,
+        .period = period,
+        .in_flight = in_flight,
+        .micro_batches_for_peak = micro_batches_for_peak,
+        .lower = lower,
+        .upper_equal = upper_equal,
+    });
 
 }  // namespace eratos::schedule

@@ -43,18 +43,19 @@ Picoseconds upper_equal(const Shape& s, Picoseconds f, Picoseconds b) {
 
 }  // namespace
 
-constinit const Schedule schedules::zb_h2{
-    .name = "zb-h2",
-    .what = "zb-h1 with nearly twice the memory: no bubble if F = B = W and steps overlap",
-    .placement = Placement::looped,
-    .splits_backward = true,
-    .refusal = refuse,
-    .generate = generate,
-    .period = period,
-    .in_flight = in_flight,
-    .micro_batches_for_peak = micro_batches_for_peak,
-    .lower = lower,
-    .upper_equal = upper_equal,
-};
+constinit const Schedule schedules::zb_h2 = with_facts(
+    parallel::schedule_facts::zb_h2,
+    {
+        .what = "zb-h1 with nearly twice the memory: no bubble if F = B = W and steps overlap",
+        .bubble = "(p-1) (F + B - 2 W)",
+        .bubble_source = "arXiv 2401.10241, section 2.2",
+        .refusal = refuse,
+        .generate = generate,
+        .period = period,
+        .in_flight = in_flight,
+        .micro_batches_for_peak = micro_batches_for_peak,
+        .lower = lower,
+        .upper_equal = upper_equal,
+    });
 
 }  // namespace eratos::schedule

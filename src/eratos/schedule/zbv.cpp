@@ -121,18 +121,16 @@ Picoseconds lower(const Shape& s, const Costs& costs) {
 
 }  // namespace
 
-constinit const Schedule schedules::zbv{
-    .name = "zbv",
-    .what = "a V of two chunks a rank without a bubble, with 1F1B's memory",
-    .placement = Placement::vee,
-    .chunks = 2,
-    .splits_backward = true,
-    .refusal = refuse,
-    .generate = generate,
-    .period = period,
-    .micro_batches_for_peak = micro_batches_for_peak,
-    .lower = lower,
-    .upper = upper,
-};
+constinit const Schedule schedules::zbv =
+    with_facts(parallel::schedule_facts::zbv,
+               {
+                   .what = "a V of two chunks a rank without a bubble, with 1F1B's memory",
+                   .refusal = refuse,
+                   .generate = generate,
+                   .period = period,
+                   .micro_batches_for_peak = micro_batches_for_peak,
+                   .lower = lower,
+                   .upper = upper,
+               });
 
 }  // namespace eratos::schedule

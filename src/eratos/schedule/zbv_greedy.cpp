@@ -328,16 +328,14 @@ const Schedule* never_slower_than(const Shape& s, const Costs& costs) {
 
 }  // namespace
 
-constinit const Schedule schedules::zbv_greedy{
-    .name = "zbv-greedy",
-    .what = "a V found by a greedy rule from every stage's times, within a limit of memory",
-    .placement = Placement::vee,
-    .chunks = 2,
-    .splits_backward = true,
-    .refusal = refuse,
-    .refusal_for = refuse_limits,
-    .generate_for = generate_for,
-    .never_slower_than = never_slower_than,
-};
+constinit const Schedule schedules::zbv_greedy = with_facts(
+    parallel::schedule_facts::zbv_greedy,
+    {
+        .what = "a V found by a greedy rule from every stage's times, within a limit of memory",
+        .refusal = refuse,
+        .refusal_for = refuse_limits,
+        .generate_for = generate_for,
+        .never_slower_than = never_slower_than,
+    });
 
 }  // namespace eratos::schedule

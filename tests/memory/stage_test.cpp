@@ -130,10 +130,10 @@ TEST(Stage, WhatWeightGradientsStillNeedIsHeldToo) {
   EXPECT_EQ(m.waiting, 2);
 }
 
-// The same layers where weights' gradients keep 15 a layer, more than the 10 that forward keeps: the
-// peak has one micro-batch between F and B and two between B and W, and the B that reached it ended
-// there: 20 + 60 = 80. It began with 2 x 20 + 30 = 70; when its first layer runs last, 70 - 10 of the
-// one before + 15, 65 of them not its own, and 18 alive itself, its own 10 among them: 70 - 10 + 5 + 18.
+// The same layers where weights' gradients keep 15 a layer, more than the 10 that forward keeps.
+// One micro-batch is between F and B, two between B and W: 20 + 60 = 80, and the B that reached it
+// ended there, so it began with 2 x 20 + 30 = 70. When the first layer runs last the other has left
+// 15 for its 10, and 18 are alive where the first kept 10: 70 + 5 - 10 + 18 = 83.
 TEST(Stage, AnInputGradientThatLeavesMoreThanItFreesEndsAtThePeak) {
   Rank r;
   ProgramMemory p = program(10, 10, 14);
@@ -155,8 +155,8 @@ TEST(Stage, AnInputGradientThatLeavesMoreThanItFreesEndsAtThePeak) {
 }
 
 // Whole backwards beside split ones start with all that is held: 3 x 20, of it 10 of the last layer
-// among the 30 that it has alive itself: 50 + 30. A split one would end there: 60 + 20 - 30 + 18 - 10
-// + 5 = 63.
+// among the 30 that it has alive itself: 50 + 30 = 80. A split one ends there, so that it begins
+// with 60 + 20 - 30 = 50 and has 50 + 5 - 10 + 18 = 63 when its first layer runs last.
 TEST(Stage, WholeBackwardsBesideSplitOnesStartWithAllThatIsHeld) {
   Rank r;
   ProgramMemory p = program(10, 10, 30);
@@ -172,8 +172,8 @@ TEST(Stage, WholeBackwardsBesideSplitOnesStartWithAllThatIsHeld) {
   EXPECT_EQ(r.memory().allocated.value, 80);
 }
 
-// A share of the vocabulary layers that waits for its T with 40 kept, beside one micro-batch of a layer
-// that keeps 10: its S had 70 alive in forward, 90 when it made the input's gradient.
+// A share of the vocabulary layers that waits for its T with 40 kept, beside one micro-batch of a
+// layer that keeps 10: its S had 70 alive in forward, 90 when it made the input's gradient.
 TEST(Stage, TheWorkingSetOfASharesOutputPassCounts) {
   Rank r;
   ProgramMemory share = program(20, 70, 100);

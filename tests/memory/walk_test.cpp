@@ -102,7 +102,7 @@ TEST(Walk, WeightGradientsPutOffKeepWhatTheyRead) {
   EXPECT_EQ(m.weight_peak.value, 160);
 }
 
-// 8-bit products read casts: what waits for one takes a byte an element and the scales of the recipe, 8
+// 8-bit products read casts: what waits for one takes a byte an element and the recipe's scales, 8
 // of dy's 16 bytes and 1/4 more. A tensor that something else reads as well waits as it is.
 TEST(Walk, WhatWaitsForAnEightBitProductWaitsInEightBits) {
   Writer w;

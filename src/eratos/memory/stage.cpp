@@ -95,8 +95,8 @@ Bytes gathered(const Programs& programs, const StageInput& stage, const StateRul
 }
 
 // Worst moment of the forward of a chunk's last micro-batch, on top of what others keep.
-void try_forward(const Programs& programs, const ops::StageProgram& chunk, Bytes others, Bytes gather,
-                 Bytes gradients, Candidate& best) {
+void try_forward(const Programs& programs, const ops::StageProgram& chunk, Bytes others,
+                 Bytes gather, Bytes gradients, Candidate& best) {
   Bytes before;
   for (const ops::StageItem& item : chunk.items) {
     const ProgramMemory& p = programs[item.program];
@@ -142,7 +142,8 @@ void try_backward(const Programs& programs, const StageInput& stage, const State
     if (item.repeat > 1) {
       // The first repeat to run last: the other end of what is kept, and most gradients.
       c.activations += (stays - p.saved) * (item.repeat - 1);
-      if (!stage.gradients_from_start) c.gradients += Bytes{gradient_of(p, state)} * (item.repeat - 1);
+      if (!stage.gradients_from_start)
+        c.gradients += Bytes{gradient_of(p, state)} * (item.repeat - 1);
       take_larger(best, c);
     }
     made += Bytes{gradient_of(p, state)} * (item.repeat - 1);
@@ -157,10 +158,10 @@ void try_backward(const Programs& programs, const StageInput& stage, const State
   take_larger(best, c);
 }
 
-// Worst moment of the weights' gradients that start with `held` bytes: what each layer needs is gone
-// after its own.
-void try_weights(const Programs& programs, const ops::StageProgram& chunk, Bytes held, Bytes gradients,
-                 Candidate& best) {
+// Worst moment of the weights' gradients that start with `held` bytes: what each layer needs is
+// gone after its own.
+void try_weights(const Programs& programs, const ops::StageProgram& chunk, Bytes held,
+                 Bytes gradients, Candidate& best) {
   Bytes left = held;
   for (std::size_t i = chunk.items.size(); i-- > 0;) {
     const ops::StageItem& item = chunk.items[i];
@@ -218,7 +219,8 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
   // Where input gradients leave more than they free, the peak may have no forward in flight.
   const bool by_forward = stage.in_flight[stage.peak_chunk] > 0;
   if (by_forward) {
-    try_forward(programs, peak_chunk, held - saved_of(programs, peak_chunk), gather_forward, early, best);
+    try_forward(programs, peak_chunk, held - saved_of(programs, peak_chunk), gather_forward, early,
+                best);
   }
   for (int c = 0; c < stage.model_chunks; ++c) {
     const bool waits = stage.waiting != nullptr && stage.waiting[c] > 0;
@@ -227,16 +229,17 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
     const Bytes saved = saved_of(programs, chunk);
     // A backward of another chunk follows a forward of that chunk, not the peak chunk's.
     // Assumes: as many micro-batches are held then, and never more bytes than at the peak.
-    const Bytes then =
-        by_forward ? min(held, held - saved_of(programs, peak_chunk) + saved) : held;
+    const Bytes then = by_forward ? min(held, held - saved_of(programs, peak_chunk) + saved) : held;
     if (stage.splits_backward) {
       // An input gradient that ends with more than it began with ends at the peak.
       const Bytes begins = min(then, held + saved - put_off_of(programs, chunk));
-      try_backward(programs, stage, state, chunk, true, begins, gather_backward, Bytes{gradients}, best);
+      try_backward(programs, stage, state, chunk, true, begins, gather_backward, Bytes{gradients},
+                   best);
     }
     if (waits) try_weights(programs, chunk, held, Bytes{gradients}, best);
     if ((!stage.splits_backward || stage.whole_too) && stage.in_flight[c] > 0) {
-      try_backward(programs, stage, state, chunk, false, then, gather_backward, Bytes{gradients}, best);
+      try_backward(programs, stage, state, chunk, false, then, gather_backward, Bytes{gradients},
+                   best);
     }
   }
   for (int c = stage.model_chunks; c < stage.chunk_count; ++c) {

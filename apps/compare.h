@@ -6,8 +6,8 @@
 
 namespace eratos::apps {
 
-// The one job under every schedule that is legal for it, as it is first, the others by their steps; and
-// why the rest are not. vpp becomes what a schedule asks for.
+// The one job under every schedule that is legal for it, as it is first, the others by their steps;
+// and why the rest are not. vpp becomes what a schedule asks for.
 int compare_schedules(const Arguments& arguments, Format format);
 
 }  // namespace eratos::apps

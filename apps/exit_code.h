@@ -23,9 +23,11 @@ struct ExitMeaning {
 inline constexpr ExitMeaning kExitMeanings[] = {
     {kAnswered, "answered"},
     {kDoesNotFit, "answered, and the job does not fit (with --require-fit)"},
-    {kUsage, "usage: an unknown command or flag, a missing word, a file or folder in the way of --output"},
+    {kUsage,
+     "usage: an unknown command or flag, a missing word, a file or folder in the way of --output"},
     {kBadInput, "bad input: every fault as file:line:column: error: message"},
-    {kEnvironment, "the environment: what --output names cannot be written (no such folder, no right, full)"},
+    {kEnvironment,
+     "the environment: what --output names cannot be written (no such folder, no right, full)"},
     {kBug, "a bug of eratos"},
     {kInterrupted, "interrupted"},
 };

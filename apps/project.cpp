@@ -66,12 +66,14 @@ report::Timeline timeline_of(const Projected& p, const projection::StepPicture& 
   t.costs = picture.costs();
   t.intervals = picture.intervals;
   const job::CheckedJob& job = p.job->checked;
-  t.title = fmt::format("{} on {}, {}: {} ranks, {} micro-batches", job.spec->name,
-                        job.spec->cluster.name, picture.schedule, job.parallel.pp, job.micro_batches);
+  t.title =
+      fmt::format("{} on {}, {}: {} ranks, {} micro-batches", job.spec->name,
+                  job.spec->cluster.name, picture.schedule, job.parallel.pp, job.micro_batches);
   const projection::TimeAnswer& time = p.projection.time;
   t.facts.push_back(fmt::format("step {:.4g} s", time.step.value));
   t.facts.push_back("bubble " + report::percent(time.bubble_ratio()));
-  t.facts.push_back(fmt::format("peak {:.1f} GiB of {:.1f}", p.projection.memory.device_peak.value / kGiB,
+  t.facts.push_back(fmt::format("peak {:.1f} GiB of {:.1f}",
+                                p.projection.memory.device_peak.value / kGiB,
                                 p.projection.memory.capacity.value / kGiB));
   for (int rank = 0; rank < job.parallel.pp; ++rank) {
     const projection::RankPicture& r = picture.ranks[static_cast<std::size_t>(rank)];
@@ -89,8 +91,8 @@ report::Timeline timeline_of(const Projected& p, const projection::StepPicture& 
 // Draws before the answer is printed, so that a picture that cannot be is told alone.
 int draw(const Projected& p, const Arguments& arguments) {
   const int micro_batch = static_cast<int>(number_of(arguments, "--micro-batch", 0));
-  const Result<projection::StepPicture> picture = projection::picture(
-      p.job->checked, p.job->calibration, micro_batch, *p.job->workspace);
+  const Result<projection::StepPicture> picture =
+      projection::picture(p.job->checked, p.job->calibration, micro_batch, *p.job->workspace);
   if (!picture) return report_faults(picture.error());
   const report::Timeline timeline = timeline_of(p, *picture);
   const Result<report::View> view = view_of(timeline, arguments);

@@ -28,7 +28,8 @@ struct Sizes {
   double vocab = 0;
 };
 
-inline model::Architecture with_layers(model::Architecture a, int count, const layer::BlockSpec& block) {
+inline model::Architecture with_layers(model::Architecture a, int count,
+                                       const layer::BlockSpec& block) {
   a.blocks.push_back(block);
   const auto kind = static_cast<std::uint8_t>(a.blocks.size() - 1);
   for (int i = 0; i < count; ++i) a.pattern.push_back(kind);

@@ -29,8 +29,7 @@ double llama_bytes(const Change& change) { return token_bytes(llama(kSmall), cha
 const Change kNothing = [](job::JobSpec&) {};
 
 // What a fused dense layer keeps a token in 16 bits.
-constexpr double kFused =
-    8 * kHidden + 4 * kQ + 4 * kKv + 4 * kHeads + 6 * kFfn + 2 * 4;
+constexpr double kFused = 8 * kHidden + 4 * kQ + 4 * kKv + 4 * kHeads + 6 * kFfn + 2 * 4;
 
 TEST(SavedSets, FusedDenseLayer) { EXPECT_EQ(llama_bytes(kNothing), kFused); }
 
@@ -102,14 +101,14 @@ TEST(SavedSets, ParallelBranchesShareOneNorm) {
   EXPECT_EQ(token_bytes(a, kNothing), kFused - 4 * kHidden - 4);
 }
 
-// 8 experts, 2 a token, width 1536. Beside the attention half: norm in and out 4h and its statistic,
-// router 4E fp32 probabilities, gathered rows 2kh, gate-and-up 4k f, product 2k f, and for each of
-// the k rows: fused, a weight of 4 and a place of 4; eager, index 8 and value 4 of top-k, the sum of
-// the values (4 a token), a weight of 2 and two places of 8.
+// 8 experts, 2 a token, width 1536. Beside the attention half: norm in and out 4h and its
+// statistic, router 4E fp32 probabilities, gathered rows 2kh, gate-and-up 4k f, product 2k f, and
+// for each of the k rows: fused, a weight of 4 and a place of 4; eager, index 8 and value 4 of
+// top-k, the sum of the values (4 a token), a weight of 2 and two places of 8.
 constexpr double kAttentionHalf = 4 * kHidden + 4 + 4 * kQ + 4 * kKv + 4 * kHeads;
 constexpr double kExperts = 8, kTop = 2;
-constexpr double kMoe = kAttentionHalf + 4 * kHidden + 4 + 4 * kExperts + 2 * kTop * kHidden +
-                        6 * kTop * kFfn;
+constexpr double kMoe =
+    kAttentionHalf + 4 * kHidden + 4 + 4 * kExperts + 2 * kTop * kHidden + 6 * kTop * kFfn;
 constexpr double kEagerRouter = kTop * (8 + 4 + 2 + 16) + 4;
 
 double moe_bytes(const Change& change) { return token_bytes(mixtral(kSmall, 8, 2), change); }

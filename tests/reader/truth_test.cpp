@@ -244,7 +244,8 @@ TEST(TruthWords, Recompute) {
   EXPECT_EQ(r.method, job::RecomputeMethod::block);
   EXPECT_EQ(r.layers, 21);
 
-  EXPECT_EQ(read_recompute("full, 32 of 61 layers (block, 1 layer per virtual stage)", 4, r = {}), "");
+  EXPECT_EQ(read_recompute("full, 32 of 61 layers (block, 1 layer per virtual stage)", 4, r = {}),
+            "");
   EXPECT_EQ(r.layers, 1);
 
   EXPECT_EQ(read_recompute("full, 9 of 61 layers by id 0,1,2,4,6,8,10,12,14", 4, r = {}), "");
@@ -267,9 +268,10 @@ TEST(TruthWords, Recompute) {
   EXPECT_EQ(r.granularity, job::Granularity::full);
   EXPECT_EQ(r.layer_ids, (std::vector<int>{0, 2, 4}));
   EXPECT_NE(read_recompute("selective: something else", 4, r = {}), "");
-  EXPECT_EQ(read_recompute("full, 3 layers (sheet says 3; whether per stage or in all is not stated)",
-                           43, r = {}),
-            "");
+  EXPECT_EQ(
+      read_recompute("full, 3 layers (sheet says 3; whether per stage or in all is not stated)", 43,
+                     r = {}),
+      "");
   EXPECT_EQ(r.method, job::RecomputeMethod::block);
   EXPECT_EQ(r.layers, 3);
   EXPECT_NE(read_recompute("full, 3 layers (whether per stage or in all is not stated)", 4, r = {}),
@@ -304,7 +306,8 @@ TEST(TruthWords, ShardGroups) {
 }
 
 TEST(Truth, FrameworkByIdAndNotes) {
-  const std::string row = "x,h100-sxm,8,8,torchtitan,llama2-7b,bf16,4096,1,8,1,1,1,,,,8,zero3,,,,,,,,1000,,,,,,";
+  const std::string row =
+      "x,h100-sxm,8,8,torchtitan,llama2-7b,bf16,4096,1,8,1,1,1,,,,8,zero3,,,,,,,,1000,,,,,,";
   EXPECT_EQ(read_one(row + "FSDP2 eager,\n")->spec.framework.name, "torchtitan-eager");
   EXPECT_EQ(read_one(row + "torch.compile,\n")->spec.framework.name, "torchtitan");
   const auto old = read_one(

@@ -29,8 +29,8 @@ TEST(Accuracy, SummaryByHand) {
   EXPECT_EQ(summarise(std::vector<double>{}).n, 0);
 }
 
-// Four runs of one job under three schedules, by hand: 100, 102, 110, 80 measured. 100 and 102 are too
-// near to judge; of the other five pairs c, d are of one schedule, so four are judged.
+// Four runs of one job under three schedules, by hand: 100, 102, 110, 80 measured. 100 and 102 are
+// too near to judge; of the other five pairs c, d are of one schedule, so four are judged.
 TEST(Accuracy, SchedulesOfOneJobAreSetAgainstOneAnother) {
   std::vector<AccuracyRow> rows = {row_with("a", 100, 50), row_with("b", 102, 49),
                                    row_with("c", 110, 52), row_with("d", 80, 51)};

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <variant>
 
-#include "eratos/parallel/schedules.h"
 #include "eratos/job/job.h"
 #include "eratos/job/optimizer.h"
 #include "eratos/job/placement.h"
@@ -12,6 +11,7 @@
 #include "eratos/layer/mlp.h"
 #include "eratos/layer/moe.h"
 #include "eratos/layer/output.h"
+#include "eratos/parallel/schedules.h"
 
 namespace eratos::job {
 
@@ -53,10 +53,11 @@ void check_positive(const JobSpec& s, Diagnostics& faults) {
   for (const hardware::NetworkLevel& level : s.cluster.levels) {
     // Some parts' makers publish nothing beyond the pod.
     if (!(level.bandwidth.value > 0)) {
-      reject(faults, "cluster",
-             "the network that joins the " + number(level.gpus) + " accelerators of " +
-                 s.cluster.name + " has no known bandwidth",
-             "use at most one scale-up domain, or a cluster file that gives the network's bandwidth");
+      reject(
+          faults, "cluster",
+          "the network that joins the " + number(level.gpus) + " accelerators of " +
+              s.cluster.name + " has no known bandwidth",
+          "use at most one scale-up domain, or a cluster file that gives the network's bandwidth");
     }
   }
 }
@@ -85,13 +86,14 @@ void check_degrees(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
     const long long expert = experts > world ? 0 : static_cast<long long>(experts);
     if (expert == 0 || world % expert != 0) {
       reject(faults, "parallel.ep",
-             "ep*etp*pp=" + number(experts) + " does not divide the " +
-                 number(world) + " accelerators",
+             "ep*etp*pp=" + number(experts) + " does not divide the " + number(world) +
+                 " accelerators",
              "choose ep and etp whose product with pp divides " + number(world));
     }
   }
   if (s.parallel.vpp > 1 && s.parallel.pp == 1) {
-    reject(faults, "parallel.vpp", "vpp=" + number(s.parallel.vpp) + " without pipeline parallelism",
+    reject(faults, "parallel.vpp",
+           "vpp=" + number(s.parallel.vpp) + " without pipeline parallelism",
            "set parallel.vpp: 1 or raise parallel.pp");
   }
   const bool hsdp = s.parallel.sharding == Sharding::hsdp;
@@ -100,8 +102,8 @@ void check_degrees(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
     const int ranks = out.parallel.dp * out.parallel.cp;
     if (s.parallel.hsdp_group < 1 || ranks % s.parallel.hsdp_group != 0) {
       reject(faults, "sharding.group",
-             "the sharding group of " + number(s.parallel.hsdp_group) + " does not divide the dp*cp=" +
-                 number(ranks) + " ranks",
+             "the sharding group of " + number(s.parallel.hsdp_group) +
+                 " does not divide the dp*cp=" + number(ranks) + " ranks",
              "choose a group that divides " + number(ranks));
     }
   }
@@ -111,10 +113,11 @@ void check_global_batch(const JobSpec& s, CheckedJob& out, Diagnostics& faults) 
   const int dp = out.parallel.dp;
   const long long slice = static_cast<long long>(s.batch.micro) * dp;
   if (s.batch.global % slice != 0) {
-    reject(faults, "batch.global",
-           "batch.global=" + number(s.batch.global) + " is not a multiple of micro*dp = " +
-               number(s.batch.micro) + "*" + number(dp) + " = " + number(static_cast<double>(slice)),
-           "choose a multiple of " + number(static_cast<double>(slice)) + ", or another micro-batch");
+    reject(
+        faults, "batch.global",
+        "batch.global=" + number(s.batch.global) + " is not a multiple of micro*dp = " +
+            number(s.batch.micro) + "*" + number(dp) + " = " + number(static_cast<double>(slice)),
+        "choose a multiple of " + number(static_cast<double>(slice)) + ", or another micro-batch");
     return;
   }
   out.micro_batches = static_cast<int>(s.batch.global / slice);
@@ -125,7 +128,8 @@ void check_sequence(const JobSpec& s, Diagnostics& faults) {
   if (s.batch.sequence % cut != 0) {
     reject(faults, "parallel.cp",
            "cp=" + number(s.parallel.cp) + " cuts the sequence of " + number(s.batch.sequence) +
-               " into " + number(static_cast<double>(cut)) + " balanced pieces, which do not divide it",
+               " into " + number(static_cast<double>(cut)) +
+               " balanced pieces, which do not divide it",
            "choose a sequence that is a multiple of " + number(static_cast<double>(cut)));
   } else if (s.parallel.sequence_parallel &&
              (static_cast<long long>(s.batch.sequence) / s.parallel.cp) % s.parallel.tp != 0) {
@@ -183,9 +187,10 @@ void check_optimizer(const JobSpec& s, Diagnostics& faults) {
   }
   const bool crosses = s.offload.optimizer > 0 || s.offload.any_activations();
   if (crosses && s.cluster.accelerator.host_link.value <= 0) {
-    reject(faults, "offload",
-           "the link between " + s.cluster.accelerator.name + " and its host has no known bandwidth",
-           "give host_link_bytes_per_s in an accelerator file, or drop the offload");
+    reject(
+        faults, "offload",
+        "the link between " + s.cluster.accelerator.name + " and its host has no known bandwidth",
+        "give host_link_bytes_per_s in an accelerator file, or drop the offload");
   }
 }
 
@@ -227,13 +232,14 @@ void check_schedule_size(const JobSpec& s, const CheckedJob& out, Diagnostics& f
            number(out.micro_batches) + " micro-batches over pp*vpp=" +
                number(static_cast<double>(s.parallel.pp) * s.parallel.vpp) + " stages are " +
                number(actions) + " actions",
-           "choose at most " + number(kMostActions) + ": a smaller global batch or larger micro-batches");
+           "choose at most " + number(kMostActions) +
+               ": a smaller global batch or larger micro-batches");
   }
   if (s.schedule.group_size < 0 ||
       (s.parallel.vpp > 1 && s.schedule.group_size > 0 && s.schedule.group_size < s.parallel.pp)) {
     reject(faults, "schedule.group_size",
-           "groups of " + number(s.schedule.group_size) + " micro-batches on pp=" + number(s.parallel.pp) +
-               " ranks",
+           "groups of " + number(s.schedule.group_size) +
+               " micro-batches on pp=" + number(s.parallel.pp) + " ranks",
            "give pp or more, or leave it out");
   }
 }
@@ -269,14 +275,16 @@ void check_schedule(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
            "raise parallel.pp, or set schedule.output_layer: last-stage");
   }
   if (cut && s.mtp && s.model.mtp_layers > 0) {
-    reject(faults, "schedule.output_layer",
-           "an output layer cut over pipeline ranks with multi-token prediction: no published method "
-           "has both",
-           "set schedule.output_layer: last-stage, or train without MTP");
+    reject(
+        faults, "schedule.output_layer",
+        "an output layer cut over pipeline ranks with multi-token prediction: no published method "
+        "has both",
+        "set schedule.output_layer: last-stage, or train without MTP");
   }
   if (a == "auto") {
     if (cut && s.parallel.vpp > 1) {
-      reject(faults, "schedule.output_layer", "interleaved-1f1b keeps the output layer on the last stage",
+      reject(faults, "schedule.output_layer",
+             "interleaved-1f1b keeps the output layer on the last stage",
              "set parallel.vpp: 1 for 1f1b, or schedule.algorithm: v-half with vpp: 2");
     }
     return;
@@ -296,7 +304,8 @@ void check_schedule(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
     return;
   }
   if (s.parallel.pp == 1) {
-    // Orders that every framework falls back from without a word; the others are asked for on purpose.
+    // Orders that every framework falls back from without a word; the others are asked for on
+    // purpose.
     if (facts->splits_backward) {
       reject(faults, "schedule.algorithm", a + " orders a pipeline, but pp=1",
              "raise parallel.pp, or use auto");
@@ -307,14 +316,17 @@ void check_schedule(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
     reject(faults, "schedule.algorithm",
            a + " needs " + number(facts->least_vpp) + (facts->most_vpp == 0 ? " or more" : "") +
                " chunks a rank, vpp=" + number(s.parallel.vpp),
-           "set parallel.vpp: " + number(facts->least_vpp) + ", or use " + schedule_names(s.parallel.vpp));
+           "set parallel.vpp: " + number(facts->least_vpp) + ", or use " +
+               schedule_names(s.parallel.vpp));
     return;
   }
   if (facts->most_vpp > 0 && s.parallel.vpp > facts->most_vpp) {
     reject(faults, "schedule.algorithm",
-           a + " has " + (facts->most_vpp == 1 ? "one chunk" : number(facts->most_vpp) + " chunks") +
+           a + " has " +
+               (facts->most_vpp == 1 ? "one chunk" : number(facts->most_vpp) + " chunks") +
                " a rank, vpp=" + number(s.parallel.vpp),
-           "set parallel.vpp: " + number(facts->most_vpp) + ", or use " + schedule_names(s.parallel.vpp));
+           "set parallel.vpp: " + number(facts->most_vpp) + ", or use " +
+               schedule_names(s.parallel.vpp));
     return;
   }
   if (cut && !facts->cuts_output) {
@@ -353,13 +365,14 @@ void check_layers(const JobSpec& s, const CheckedJob& out, Diagnostics& faults) 
       layer::check_moe(*moe, out.parallel, faults);
     }
   }
-  const layer::OutputSpec head{s.model.hidden, out.padded_vocab, s.model.tie_embeddings, s.model.norm};
+  const layer::OutputSpec head{s.model.hidden, out.padded_vocab, s.model.tie_embeddings,
+                               s.model.norm};
   layer::check_output(head, out.parallel, faults);
   if (s.model.position == layer::Position::learned && s.model.max_positions > 0 &&
       s.batch.sequence > s.model.max_positions) {
     reject(faults, "batch.sequence",
-           "sequence " + number(s.batch.sequence) + " exceeds the " + number(s.model.max_positions) +
-               " learned positions",
+           "sequence " + number(s.batch.sequence) + " exceeds the " +
+               number(s.model.max_positions) + " learned positions",
            "choose at most " + number(s.model.max_positions));
   }
 }

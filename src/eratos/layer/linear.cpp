@@ -28,10 +28,11 @@ Local local_sizes(const LinearSpec& spec, const LayerContext& c) {
 
 // The weight gradient as a tensor of its own, where the product does not add into the main
 // gradient; then one more pass adds it.
-void weight_gradient(const LinearSpec& spec, Builder& b, const Local& size, TensorId x, TensorId dy) {
+void weight_gradient(const LinearSpec& spec, Builder& b, const Local& size, TensorId x,
+                     TensorId dy) {
   const auto& state = b.profile().state;
-  const ops::Gemm work{size.out, size.in, size.tokens, 1, b.context().activation,
-                       state.wgrad_fused_accumulation};
+  const ops::Gemm work{
+      size.out, size.in, size.tokens, 1, b.context().activation, state.wgrad_fused_accumulation};
   if (state.wgrad_fused_accumulation) {
     TensorId placeholder = ops::kNoTensor;
     if (spec.fresh_placeholder && state.gradient_placeholders) {
@@ -138,7 +139,8 @@ TensorId linear_backward(const LinearSpec& spec, Builder& b, const LinearState& 
   }
   weight_gradient(spec, b, size, x, dy);
   // The scatter runs beside the weight gradient, so what it sends lives until both are done.
-  // Source: Megatron-LM core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication.
+  // Source: Megatron-LM core/tensor_parallel/layers.py,
+  // LinearWithGradAccumulationAndAsyncCommunication.
   if (dx != whole_dx) b.release(spec.module, whole_dx);
   return dx;
 }

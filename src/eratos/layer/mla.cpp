@@ -13,25 +13,45 @@ const NormSpec kLatentNorm{NormKind::rmsnorm, false};
 double qk_dim(const MlaSpec& spec) { return spec.qk_nope_head_dim + spec.qk_rope_head_dim; }
 
 LinearSpec q_down(const MlaSpec& s) {
-  return {"q_down", s.hidden, static_cast<double>(s.q_lora_rank), Split::replicated,
-          Module::mla_down, false, 1};
+  return {
+      "q_down", s.hidden, static_cast<double>(s.q_lora_rank), Split::replicated, Module::mla_down,
+      false,    1};
 }
 LinearSpec q_up(const MlaSpec& s) {
-  return {"q_up", s.q_lora_rank > 0 ? s.q_lora_rank : s.hidden, s.heads * qk_dim(s), Split::column,
-          s.q_lora_rank > 0 ? Module::mla_up : Module::qkv, false, 1};
+  return {"q_up",
+          s.q_lora_rank > 0 ? s.q_lora_rank : s.hidden,
+          s.heads * qk_dim(s),
+          Split::column,
+          s.q_lora_rank > 0 ? Module::mla_up : Module::qkv,
+          false,
+          1};
 }
 LinearSpec kv_down(const MlaSpec& s) {
-  return {"kv_down", s.hidden, static_cast<double>(s.kv_lora_rank + s.qk_rope_head_dim),
-          Split::replicated, Module::mla_down, false, 1};
+  return {"kv_down",
+          s.hidden,
+          static_cast<double>(s.kv_lora_rank + s.qk_rope_head_dim),
+          Split::replicated,
+          Module::mla_down,
+          false,
+          1};
 }
 LinearSpec kv_up(const MlaSpec& s) {
-  return {"kv_up", static_cast<double>(s.kv_lora_rank),
-          static_cast<double>(s.heads) * (s.qk_nope_head_dim + s.v_head_dim), Split::column,
-          Module::mla_up, false, 1};
+  return {"kv_up",
+          static_cast<double>(s.kv_lora_rank),
+          static_cast<double>(s.heads) * (s.qk_nope_head_dim + s.v_head_dim),
+          Split::column,
+          Module::mla_up,
+          false,
+          1};
 }
 LinearSpec out_linear(const MlaSpec& s) {
-  return {"attention_out", static_cast<double>(s.heads) * s.v_head_dim, s.hidden, Split::row,
-          Module::attention_out, false, 1};
+  return {"attention_out",
+          static_cast<double>(s.heads) * s.v_head_dim,
+          s.hidden,
+          Split::row,
+          Module::attention_out,
+          false,
+          1};
 }
 CoreSizes core_sizes(const MlaSpec& s, int tp) {
   const double heads = static_cast<double>(s.heads) / tp;
@@ -47,8 +67,8 @@ void check_mla(const MlaSpec& spec, const parallel::ParallelSpec& p, Diagnostics
            "choose a tp that divides " + number(spec.heads));
   } else if (p.cp > 1 && p.cp_kind == parallel::CpKind::a2a && spec.heads / p.tp % p.cp != 0) {
     reject(out, "parallel.cp_kind",
-           "cp=" + number(p.cp) + " by all-to-all does not divide the rank's " + number(spec.heads) +
-               "/" + number(p.tp) + " heads",
+           "cp=" + number(p.cp) + " by all-to-all does not divide the rank's " +
+               number(spec.heads) + "/" + number(p.tp) + " heads",
            "choose cp_kind p2p, or a cp that divides them");
   }
 }
@@ -100,8 +120,8 @@ TensorId mla_backward(const MlaSpec& spec, Builder& b, const MlaState& s, Tensor
   const TensorId d_context = linear_backward(out_linear(spec), b, s.out, dy);
   const CoreGradients g = core_backward(b, size, s.core, d_context);
 
-  const TensorId d_kv = b.tensor("kv_gradient", c.tokens() * size.heads *
-                                     (spec.qk_nope_head_dim + spec.v_head_dim), m);
+  const TensorId d_kv = b.tensor(
+      "kv_gradient", c.tokens() * size.heads * (spec.qk_nope_head_dim + spec.v_head_dim), m);
   TensorId d_rope = b.tensor("key_rotary_gradient", c.tokens() * spec.qk_rope_head_dim, m);
   b.elementwise(Pass::dgrad, m, ElementwiseClass::streaming, {g.k, g.v}, {d_kv, d_rope});
   if (c.tp > 1) {

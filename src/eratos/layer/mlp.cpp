@@ -36,14 +36,20 @@ TensorId activation_backward(Builder& b, bool gated, const ActivationState& s, T
   }
   const TensorId d_silu = b.tensor("silu_gradient", rows * width, module);
   b.elementwise(Pass::dgrad, module, ElementwiseClass::streaming, {dy, s.up}, {d_silu});
-  b.elementwise(Pass::dgrad, module, ElementwiseClass::streaming, {dy, s.silu, d_silu, s.gate}, {dx});
+  b.elementwise(Pass::dgrad, module, ElementwiseClass::streaming, {dy, s.silu, d_silu, s.gate},
+                {dx});
   return dx;
 }
 
 namespace {
 
 LinearSpec in_linear(const MlpSpec& spec, const Builder& b, Module module) {
-  return {"mlp_in", spec.hidden, spec.ffn * (spec.gated ? 2 : 1), Split::column, module, spec.bias,
+  return {"mlp_in",
+          spec.hidden,
+          spec.ffn * (spec.gated ? 2 : 1),
+          Split::column,
+          module,
+          spec.bias,
           spec.gated && !b.profile().fusions.gate_up ? 2 : 1};
 }
 LinearSpec out_linear(const MlpSpec& spec, Module module) {
@@ -54,7 +60,8 @@ LinearSpec out_linear(const MlpSpec& spec, Module module) {
 
 void check_mlp(const MlpSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out) {
   if (spec.ffn < 1) {
-    reject(out, "model", "a feed-forward width of " + number(spec.ffn), "give a width of at least 1");
+    reject(out, "model", "a feed-forward width of " + number(spec.ffn),
+           "give a width of at least 1");
   } else if (static_cast<long long>(spec.ffn) % p.tp != 0) {
     reject(out, "parallel.tp",
            "tp=" + number(p.tp) + " does not divide the feed-forward width " + number(spec.ffn),

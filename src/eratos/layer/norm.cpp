@@ -24,7 +24,8 @@ NormState norm_forward(const NormSpec& spec, Builder& b, TensorId x, double toke
   s.input = x;
   s.tokens = tokens;
   s.width = width;
-  if (spec.weight) b.vector_parameter("norm_weight", norm_parameters(spec, width), module, replicated);
+  if (spec.weight)
+    b.vector_parameter("norm_weight", norm_parameters(spec, width), module, replicated);
   const double statistics = spec.kind == NormKind::layernorm ? 2 : 1;
   s.statistic = b.tensor("norm_statistic", tokens * statistics, DType::fp32, module);
   if (one_kernel(spec, b)) {
@@ -82,7 +83,8 @@ TensorId norm_backward(const NormSpec& spec, Builder& b, const NormState& s, Ten
   const TensorId d_normalized =
       b.tensor("norm_normalized_gradient", s.tokens * s.width, DType::fp32, module);
   b.elementwise(Pass::dgrad, module, ElementwiseClass::norm_backward, {dy, scaled}, {d_normalized});
-  const TensorId d_wide = b.tensor("norm_input_gradient_fp32", s.tokens * s.width, DType::fp32, module);
+  const TensorId d_wide =
+      b.tensor("norm_input_gradient_fp32", s.tokens * s.width, DType::fp32, module);
   b.elementwise(Pass::dgrad, module, ElementwiseClass::streaming,
                 {d_normalized, s.wide, s.statistic, s.square}, {d_wide});
   b.elementwise(Pass::dgrad, module, ElementwiseClass::streaming, {d_wide, s.wide}, {dx});

@@ -79,10 +79,11 @@ ParameterCount count_parameters(const Architecture& a, double vocab_padded, bool
   }
   if (with_mtp && a.mtp_layers > 0 && !a.pattern.empty()) {
     const Split s = parameters_of(a.mtp_block(), a.hidden);
-    // Two input norms, the joining projection, the block, its final norm; embedding and head shared.
+    // Two input norms, the joining projection, the block, its final norm; embedding and head
+    // shared.
     n.total += a.mtp_layers * layer::hyper_head_parameters(a.hidden, a.streams());
-    n.total += a.mtp_layers * (s.total + 2 * a.hidden * a.hidden +
-                               3 * layer::norm_parameters(a.norm, a.hidden));
+    n.total += a.mtp_layers *
+               (s.total + 2 * a.hidden * a.hidden + 3 * layer::norm_parameters(a.norm, a.hidden));
     idle += a.mtp_layers * s.idle;
   }
   n.active = n.total - idle;

@@ -35,7 +35,8 @@ struct BlockState {
   TensorId mask_feed_forward = ops::kNoTensor;
 };
 
-TensorId feed_forward_forward(const layer::BlockSpec& block, Builder& b, TensorId x, BlockState& s) {
+TensorId feed_forward_forward(const layer::BlockSpec& block, Builder& b, TensorId x,
+                              BlockState& s) {
   if (const auto* m = std::get_if<layer::MlpSpec>(&block.feed_forward)) {
     return layer::mlp_forward(*m, b, x, s.mlp);
   }
@@ -67,13 +68,15 @@ TensorId add_residual(Builder& b, TensorId branch, TensorId stream, double hidde
 // The gradient that enters a branch: the stream's, through the dropout mask.
 TensorId branch_gradient(Builder& b, TensorId dy, TensorId mask, double hidden) {
   if (mask == ops::kNoTensor) return dy;
-  const TensorId d = b.tensor("branch_gradient", b.context().shard_tokens() * hidden, Module::residual);
+  const TensorId d =
+      b.tensor("branch_gradient", b.context().shard_tokens() * hidden, Module::residual);
   b.elementwise(Pass::dgrad, Module::residual, ElementwiseClass::streaming, {dy, mask}, {d});
   return d;
 }
 
 TensorId sum_gradients(Builder& b, TensorId a, TensorId c, double hidden) {
-  const TensorId d = b.tensor("stream_gradient", b.context().shard_tokens() * hidden, Module::residual);
+  const TensorId d =
+      b.tensor("stream_gradient", b.context().shard_tokens() * hidden, Module::residual);
   b.elementwise(Pass::dgrad, Module::residual, ElementwiseClass::streaming, {a, c}, {d});
   return d;
 }
@@ -108,19 +111,21 @@ TensorId mixer_branch(const layer::BlockSpec& block, Builder& b, double hidden, 
   if (block.streams > 1) {
     const TensorId read = layer::collapse_forward(b, hidden, block.streams, x, s.mixer_streams);
     const TensorId input = enter(block, b, hidden, read, s.mixer_norm);
-    const TensorId mixed =
-        leave(block, b, hidden, layer::mixer_forward(block.mixer, b, input, s.mixer), s.mixer_post_norm);
+    const TensorId mixed = leave(
+        block, b, hidden, layer::mixer_forward(block.mixer, b, input, s.mixer), s.mixer_post_norm);
     return layer::spread_forward(b, hidden, block.streams, mixed, s.mixer_streams);
   }
   const TensorId input = enter(block, b, hidden, x, s.mixer_norm);
-  const TensorId mixed = leave(block, b, hidden, layer::mixer_forward(block.mixer, b, input, s.mixer), s.mixer_post_norm);
+  const TensorId mixed = leave(
+      block, b, hidden, layer::mixer_forward(block.mixer, b, input, s.mixer), s.mixer_post_norm);
   return add_residual(b, mixed, x, hidden, s.mask_mixer);
 }
 TensorId feed_forward_branch(const layer::BlockSpec& block, Builder& b, double hidden, TensorId x,
                              BlockState& s) {
   if (!layer::has_feed_forward(block)) return x;
   if (block.streams > 1) {
-    const TensorId read = layer::collapse_forward(b, hidden, block.streams, x, s.feed_forward_streams);
+    const TensorId read =
+        layer::collapse_forward(b, hidden, block.streams, x, s.feed_forward_streams);
     const TensorId input = enter(block, b, hidden, read, s.feed_forward_norm);
     const TensorId fed =
         leave(block, b, hidden, feed_forward_forward(block, b, input, s), s.feed_forward_post_norm);
@@ -131,18 +136,20 @@ TensorId feed_forward_branch(const layer::BlockSpec& block, Builder& b, double h
       leave(block, b, hidden, feed_forward_forward(block, b, input, s), s.feed_forward_post_norm);
   return add_residual(b, fed, x, hidden, s.mask_feed_forward);
 }
-TensorId mixer_branch_backward(const layer::BlockSpec& block, Builder& b, double hidden, TensorId dy,
-                               const BlockState& s) {
+TensorId mixer_branch_backward(const layer::BlockSpec& block, Builder& b, double hidden,
+                               TensorId dy, const BlockState& s) {
   if (!layer::has_mixer(block)) return dy;
   if (block.streams > 1) {
     const auto g = layer::spread_backward(b, hidden, block.streams, s.mixer_streams, dy);
     const TensorId d = leave_backward(block, b, s.mixer_post_norm, g.branch);
-    const TensorId dx = enter_backward(block, b, s.mixer_norm, layer::mixer_backward(block.mixer, b, s.mixer, d));
+    const TensorId dx =
+        enter_backward(block, b, s.mixer_norm, layer::mixer_backward(block.mixer, b, s.mixer, d));
     return layer::collapse_backward(b, hidden, block.streams, s.mixer_streams, g, dx);
   }
-  const TensorId d = leave_backward(block, b, s.mixer_post_norm,
-                                    branch_gradient(b, dy, s.mask_mixer, hidden));
-  const TensorId dx = enter_backward(block, b, s.mixer_norm, layer::mixer_backward(block.mixer, b, s.mixer, d));
+  const TensorId d =
+      leave_backward(block, b, s.mixer_post_norm, branch_gradient(b, dy, s.mask_mixer, hidden));
+  const TensorId dx =
+      enter_backward(block, b, s.mixer_norm, layer::mixer_backward(block.mixer, b, s.mixer, d));
   return sum_gradients(b, dx, dy, hidden);
 }
 TensorId feed_forward_branch_backward(const layer::BlockSpec& block, Builder& b, double hidden,
@@ -169,7 +176,8 @@ TensorId block_forward(const layer::BlockSpec& block, Builder& b, double hidden,
   }
   const TensorId mixer_input = enter(block, b, hidden, x, s.mixer_norm);
   const TensorId mixed =
-      leave(block, b, hidden, layer::mixer_forward(block.mixer, b, mixer_input, s.mixer), s.mixer_post_norm);
+      leave(block, b, hidden, layer::mixer_forward(block.mixer, b, mixer_input, s.mixer),
+            s.mixer_post_norm);
   const TensorId input =
       block.norm_per_branch ? enter(block, b, hidden, x, s.feed_forward_norm) : mixer_input;
   const TensorId fed =
@@ -249,8 +257,8 @@ void lower_embedding(const layer::EmbeddingSpec& spec, const layer::LayerContext
   layer::embedding_backward(spec, b, s, add_streams(b, Pass::dgrad, spec.hidden, spec.streams, dy));
 }
 
-void lower_output(const layer::OutputSpec& spec, const layer::LayerContext& context, bool own_weight,
-                  ops::Program& out) {
+void lower_output(const layer::OutputSpec& spec, const layer::LayerContext& context,
+                  bool own_weight, ops::Program& out) {
   out.name = "output";
   Builder b(out, context);
   layer::OutputState s;
@@ -273,13 +281,15 @@ void lower_mtp(const layer::BlockSpec& block, const layer::OutputSpec& head,
   const TensorId trunk = add_streams(b, Pass::forward, hidden, block.streams, out.input);
   const TensorId embedded = b.tensor("mtp_embedding", tokens * hidden, Module::mtp);
   b.elementwise(Pass::forward, Module::mtp, ElementwiseClass::permute, {trunk}, {embedded});
-  const layer::NormState norm_h = layer::norm_forward(block.norm, b, trunk, tokens, hidden, Module::mtp);
-  const layer::NormState norm_e = layer::norm_forward(block.norm, b, embedded, tokens, hidden, Module::mtp);
+  const layer::NormState norm_h =
+      layer::norm_forward(block.norm, b, trunk, tokens, hidden, Module::mtp);
+  const layer::NormState norm_e =
+      layer::norm_forward(block.norm, b, embedded, tokens, hidden, Module::mtp);
   const TensorId joined = b.tensor("mtp_joined", 2 * tokens * hidden, Module::mtp);
   b.elementwise(Pass::forward, Module::mtp, ElementwiseClass::streaming,
                 {norm_h.output, norm_e.output}, {joined});
   const layer::LinearSpec join{"mtp_projection", 2 * hidden, hidden, layer::Split::column,
-                               Module::mtp, false, 1};
+                               Module::mtp,      false,      1};
   layer::LinearState join_state;
   TensorId x = layer::linear_forward(join, b, joined, join_state);
   const double whole = context.tokens() * hidden;

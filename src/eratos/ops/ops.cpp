@@ -8,14 +8,41 @@ namespace eratos::ops {
 
 std::string_view name_of(Module m) {
   constexpr std::array<std::string_view, static_cast<std::size_t>(Module::count_)> kNames{
-      "embedding",     "norm",           "qkv",           "mla_down",      "mla_up",
-      "rotary",        "core_attention", "attention_out", "mixer_in",      "mixer_gate",
-      "convolution",   "scan",           "mixer_out",     "mlp_in",        "activation",
-      "mlp_out",       "router",         "latent",        "dispatch",      "expert_in",
-      "expert_activation", "expert_out", "combine",       "shared_expert", "residual",
-      "output_layer",  "loss",           "mtp",           "adapter",       "quantize", "offload",
+      "embedding",
+      "norm",
+      "qkv",
+      "mla_down",
+      "mla_up",
+      "rotary",
+      "core_attention",
+      "attention_out",
+      "mixer_in",
+      "mixer_gate",
+      "convolution",
+      "scan",
+      "mixer_out",
+      "mlp_in",
+      "activation",
+      "mlp_out",
+      "router",
+      "latent",
+      "dispatch",
+      "expert_in",
+      "expert_activation",
+      "expert_out",
+      "combine",
+      "shared_expert",
+      "residual",
+      "output_layer",
+      "loss",
+      "mtp",
+      "adapter",
+      "quantize",
+      "offload",
       "gradient_reduce",
-      "parameter_gather", "gradient_norm", "optimizer"};
+      "parameter_gather",
+      "gradient_norm",
+      "optimizer"};
   return kNames[static_cast<std::size_t>(m)];
 }
 
@@ -71,15 +98,17 @@ void append_op(std::string& out, const Program& p, const Op& op) {
   const std::string module(name_of(op.module));
   int n = 0;
   if (const auto* g = std::get_if<Gemm>(&op.work)) {
-    n = std::snprintf(line.data(), line.size(), "  %-9s %-17s gemm m=%.0f n=%.0f k=%.0f groups=%.0f %s",
-                      pass.c_str(), module.c_str(), g->m, g->n, g->k, g->groups,
+    n = std::snprintf(line.data(), line.size(),
+                      "  %-9s %-17s gemm m=%.0f n=%.0f k=%.0f groups=%.0f %s", pass.c_str(),
+                      module.c_str(), g->m, g->n, g->k, g->groups,
                       std::string(eratos::name_of(g->dtype)).c_str());
   } else if (const auto* a = std::get_if<Attention>(&op.work)) {
-    n = std::snprintf(line.data(), line.size(),
-                      "  %-9s %-17s attention%s b=%.0f sq=%.0f skv=%.0f heads=%.0f/%.0f d=%.0f/%.0f%s%s",
-                      pass.c_str(), module.c_str(), a->backward ? "_backward" : "", a->batch,
-                      a->seq_q, a->seq_kv, a->heads, a->kv_heads, a->head_dim, a->v_head_dim,
-                      a->causal ? " causal" : "", a->sinks ? " sinks" : "");
+    n = std::snprintf(
+        line.data(), line.size(),
+        "  %-9s %-17s attention%s b=%.0f sq=%.0f skv=%.0f heads=%.0f/%.0f d=%.0f/%.0f%s%s",
+        pass.c_str(), module.c_str(), a->backward ? "_backward" : "", a->batch, a->seq_q, a->seq_kv,
+        a->heads, a->kv_heads, a->head_dim, a->v_head_dim, a->causal ? " causal" : "",
+        a->sinks ? " sinks" : "");
     if (a->window > 0) {
       n += std::snprintf(line.data() + n, line.size() - static_cast<std::size_t>(n), " window=%.0f",
                          a->window);
@@ -116,7 +145,10 @@ std::string to_text(const Program& p) {
     std::array<char, 160> line{};
     const int n = std::snprintf(line.data(), line.size(), "  tensor %-24s %.0f %s %s%s\n", t.name,
                                 t.elements, std::string(eratos::name_of(t.dtype)).c_str(),
-                                std::string(name_of(t.module)).c_str(), t.offloaded ? " offloaded" : t.saved ? " saved" : "");
+                                std::string(name_of(t.module)).c_str(),
+                                t.offloaded ? " offloaded"
+                                : t.saved   ? " saved"
+                                            : "");
     out.append(line.data(), static_cast<std::size_t>(n));
   }
   out += " forward\n";

@@ -73,11 +73,12 @@ Group group_of(const ParallelSpec& spec, Axis axis) {
     case Axis::edp:
       return {spec.edp(), expert_stride(spec, Axis::edp)};
     case Axis::tp_cp:
-      return {spec.tp * spec.cp, std::min(dense_stride(spec, Axis::tp), dense_stride(spec, Axis::cp))};
+      return {spec.tp * spec.cp,
+              std::min(dense_stride(spec, Axis::tp), dense_stride(spec, Axis::cp))};
     case Axis::dp_cp:
-      return {spec.dp * spec.cp, spec.cp > 1 ? std::min(dense_stride(spec, Axis::dp),
-                                                        dense_stride(spec, Axis::cp))
-                                             : dense_stride(spec, Axis::dp)};
+      return {spec.dp * spec.cp,
+              spec.cp > 1 ? std::min(dense_stride(spec, Axis::dp), dense_stride(spec, Axis::cp))
+                          : dense_stride(spec, Axis::dp)};
     case Axis::hsdp_shard: {
       const Group whole = group_of(spec, Axis::dp_cp);
       return {spec.hsdp_group > 0 ? std::min(spec.hsdp_group, whole.size) : whole.size,

@@ -45,7 +45,8 @@ Result<hardware::AcceleratorSpec> load_accelerator(std::string_view name);
 
 // `PART-NxM`, `CLUSTER-NxM` (the last -NxM is N nodes of M accelerators), a part or catalogue
 // cluster alone (one node), or the path of a file: a cluster with the keys of data/clusters and
-// `nodes`, or an accelerator (one node of it); either with any subset of its keys (hardware_file.h).
+// `nodes`, or an accelerator (one node of it); either with any subset of its keys
+// (hardware_file.h).
 Result<hardware::ClusterSpec> load_cluster(std::string_view name);
 
 // `cluster` with another number of nodes; what follows from it (the last level's size, the name)
@@ -54,8 +55,8 @@ Result<hardware::ClusterSpec> with_nodes(const hardware::ClusterSpec& cluster, i
 
 Result<model::Architecture> load_model(std::string_view name);
 
-// The catalogue's name of a model that is called by it, by an alias or by its name on the hub, as it
-// stands or under the hub's; "" where there is none.
+// The catalogue's name of a model that is called by it, by an alias or by its name on the hub, as
+// it stands or under the hub's; "" where there is none.
 std::string model_called(const std::string& name);
 
 // `NAME@GENERATION`, or NAME alone for the newest generation.

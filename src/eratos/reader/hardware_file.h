@@ -6,7 +6,8 @@
 // capacity). AcceleratorSpec::kin and ::borrowed remember both.
 //
 // Worked example: `{kin: h100-sxm, memory: {bandwidth_bytes_per_s: 6.7e12}}` is an H100 with twice
-// its memory bandwidth, called as its file is; `hardware.bandwidth=x2` on a job there says the same.
+// its memory bandwidth, called as its file is; `hardware.bandwidth=x2` on a job there says the
+// same.
 #pragma once
 
 #include <string>

@@ -1,7 +1,8 @@
 // Hugging Face `config.json`: an architecture; everything else about the job is a default.
 //
 // Known model types: llama, mistral, mixtral, qwen2, qwen2_moe, qwen3, qwen3_moe, deepseek_v2,
-// deepseek_v3, gpt2, gemma, gemma2, gemma3_text, phi3, olmo2, gpt_oss. A new type is one line in the table of huggingface.cpp.
+// deepseek_v3, gpt2, gemma, gemma2, gemma3_text, phi3, olmo2, gpt_oss. A new type is one line in
+// the table of huggingface.cpp.
 //
 // Worked example: the config.json of Qwen/Qwen3-30B-A3B (qwen3_moe, 48 layers, 128 experts) gives
 // 30,532,122,624 parameters, those of the catalogue's file.

@@ -177,13 +177,14 @@ Node job_to_node(const JobSpec& job, Expand expand) {
                          .with("moe_a2a", Node::boolean(job.overlap.moe_a2a))
                          .with("p2p", Node::boolean(job.overlap.p2p))
                          .node);
-  out.set("schedule", Group()
-                          .with("algorithm", Node::string(job.schedule.algorithm))
-                          .with("group_size", count_or_null(job.schedule.group_size))
-                          .with("output_layer", spelled(job.schedule.output_layer, kOutputLayerNames))
-                          .with("activation_limit", count_or_null(job.schedule.activation_limit))
-                          .with("post_validation", Node::boolean(job.schedule.post_validation))
-                          .node);
+  out.set("schedule",
+          Group()
+              .with("algorithm", Node::string(job.schedule.algorithm))
+              .with("group_size", count_or_null(job.schedule.group_size))
+              .with("output_layer", spelled(job.schedule.output_layer, kOutputLayerNames))
+              .with("activation_limit", count_or_null(job.schedule.activation_limit))
+              .with("post_validation", Node::boolean(job.schedule.post_validation))
+              .node);
   out.set("moe", Group()
                      .with("dispatcher", spelled(job.routing.dispatcher, kDispatchers))
                      .with("capacity_factor", job.routing.capacity_factor == 0

@@ -160,7 +160,8 @@ void read_parallel(Fields& top, JobSpec& job, Diagnostics& bad) {
   }
   const bool zero3 = job.parallel.sharding == parallel::Sharding::zero3;
   if (!hsdp && !zero3 && job.parallel.hsdp_group != 0) {
-    sharding.fail("group", "`sharding.group` only means something with `sharding.stage: hsdp` or zero3",
+    sharding.fail("group",
+                  "`sharding.group` only means something with `sharding.stage: hsdp` or zero3",
                   "remove it, or use hsdp");
   }
 }

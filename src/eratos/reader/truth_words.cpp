@@ -170,8 +170,8 @@ std::string read_precision(std::string_view word, std::string_view notes, job::R
   }
   for (const job::Recipe r :
        {job::Recipe::bf16, job::Recipe::fp16, job::Recipe::fp32, job::Recipe::fp8_delayed,
-        job::Recipe::fp8_current, job::Recipe::fp8_blockwise, job::Recipe::mxfp8, job::Recipe::mxfp4,
-        job::Recipe::nvfp4}) {
+        job::Recipe::fp8_current, job::Recipe::fp8_blockwise, job::Recipe::mxfp8,
+        job::Recipe::mxfp4, job::Recipe::nvfp4}) {
     if (job::name_of(r) == word) {
       out = r;
       return "";

@@ -13,20 +13,14 @@ namespace eratos::report {
 namespace {
 
 std::vector<std::string> stage_cells(const memory::StageMemory& s, const std::string& name) {
-  return {name,
-          gib_number(s.parameters),
-          gib_number(s.gradients),
-          gib_number(s.optimizer),
-          gib_number(s.activations),
-          gib_number(s.transient),
-          gib_number(s.allocated),
-          gib_number(s.reserved),
-          gib_number(s.communication + s.framework),
-          gib_number(s.device),
-          // "5+3W": five between forward and backward, three that wait for their weights' gradients.
-          s.waiting > 0 ? fmt::format("{:.4g}+{:.4g}W", s.in_flight, s.waiting)
-                        : fmt::format("{:.4g}", s.in_flight),
-          std::string(memory::name_of(s.moment))};
+  return {
+      name, gib_number(s.parameters), gib_number(s.gradients), gib_number(s.optimizer),
+      gib_number(s.activations), gib_number(s.transient), gib_number(s.allocated),
+      gib_number(s.reserved), gib_number(s.communication + s.framework), gib_number(s.device),
+      // "5+3W": five between forward and backward, three that wait for their weights' gradients.
+      s.waiting > 0 ? fmt::format("{:.4g}+{:.4g}W", s.in_flight, s.waiting)
+                    : fmt::format("{:.4g}", s.in_flight),
+      std::string(memory::name_of(s.moment))};
 }
 
 }  // namespace

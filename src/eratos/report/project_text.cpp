@@ -78,8 +78,8 @@ std::vector<TimePart> module_parts(const projection::TimeAnswer& t) {
   for (std::size_t i = 0; i < t.by_module.size(); ++i) {
     const std::string_view group = group_of(static_cast<ops::Module>(i));
     if (group.empty() || t.by_module[i].value <= 0) continue;
-    const auto known =
-        std::find_if(parts.begin(), parts.end(), [&](const TimePart& p) { return p.name == group; });
+    const auto known = std::find_if(parts.begin(), parts.end(),
+                                    [&](const TimePart& p) { return p.name == group; });
     if (known != parts.end()) {
       known->time += t.by_module[i];
     } else {

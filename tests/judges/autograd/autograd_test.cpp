@@ -43,8 +43,8 @@ const char* const kSizes[] = {
 std::vector<json> measured() {
   json jobs = json::array();
   for (const char* sizes : kSizes) {
-    for (const char* name : {"llama", "moe", "gpt", "head", "lora", "full", "selective", "mla", "window",
-                             "capacity"}) {
+    for (const char* name : {"llama", "moe", "gpt", "head", "lora", "full", "selective", "mla",
+                             "window", "capacity"}) {
       for (const char* dtype : {"fp32", "bf16"}) {
         json one = json::parse(sizes);
         one["case"] = name;
@@ -53,12 +53,14 @@ std::vector<json> measured() {
       }
     }
   }
-  const std::string path = testing::TempDir() + "eratos-autograd-" + std::to_string(getpid()) + ".json";
+  const std::string path =
+      testing::TempDir() + "eratos-autograd-" + std::to_string(getpid()) + ".json";
   std::ofstream(path) << jobs.dump();
   // The system's interpreter first: it sees the distribution's torch.
   const std::string python = access("/usr/bin/python3", X_OK) == 0 ? "/usr/bin/python3" : "python3";
   const std::string command =
-      python + " -B '" ERATOS_SOURCE_DIR "/tests/judges/torch/saved_bytes.py' --jobs '" + path + "'";
+      python + " -B '" ERATOS_SOURCE_DIR "/tests/judges/torch/saved_bytes.py' --jobs '" + path +
+      "'";
   std::FILE* pipe = popen(command.c_str(), "r");
   EXPECT_NE(pipe, nullptr);
   if (pipe == nullptr) return {};
@@ -151,8 +153,8 @@ TEST(Autograd, HoldsExactlyWhatTheLoweredLayerKeeps) {
 
     SCOPED_TRACE(report.at("case").dump() + " " + report.at("dtype").dump() + " " +
                  report.at("sizes").dump());
-    EXPECT_EQ(ours, report.at("saved_bytes").get<double>())
-        << report.at("by_part").dump() << "\n" << ops::to_text(p);
+    EXPECT_EQ(ours, report.at("saved_bytes").get<double>()) << report.at("by_part").dump() << "\n"
+                                                            << ops::to_text(p);
     EXPECT_EQ(our_input, report.at("input_bytes").get<double>());
   }
 }

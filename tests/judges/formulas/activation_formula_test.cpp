@@ -76,7 +76,8 @@ TEST(ActivationFormula, SelectiveRecomputationDropsTheQuadraticTerm) {
   for (const Case& c : kCases) {
     for (const int t : kDegrees) {
       job::JobSpec spec = paper_job(c, t, true);
-      spec.recompute.granularity = job::Granularity::selective;  // of the attention core, by default
+      spec.recompute.granularity =
+          job::Granularity::selective;  // of the attention core, by default
       EXPECT_DOUBLE_EQ(layer_bytes(spec), 34 * c.s * c.b * c.h / t + statistics(c, t));
       spec.parallel.sequence_parallel = false;
       EXPECT_DOUBLE_EQ(layer_bytes(spec), c.s * c.b * c.h * (10 + 24.0 / t) + statistics(c, 1));

@@ -39,10 +39,12 @@ job::JobSpec job_on(int d, job::Recipe recipe, parallel::Sharding sharding) {
 TEST(StateBytes, MegatronsTable) {
   using parallel::Sharding;
   for (const int d : kRanks) {
-    EXPECT_DOUBLE_EQ(per_parameter(rules_of(job_on(d, job::Recipe::bf16, Sharding::none)).dense), 18);
+    EXPECT_DOUBLE_EQ(per_parameter(rules_of(job_on(d, job::Recipe::bf16, Sharding::none)).dense),
+                     18);
     EXPECT_DOUBLE_EQ(per_parameter(rules_of(job_on(d, job::Recipe::bf16, Sharding::zero1)).dense),
                      6 + 12.0 / d);
-    EXPECT_DOUBLE_EQ(per_parameter(rules_of(job_on(d, job::Recipe::fp32, Sharding::none)).dense), 16);
+    EXPECT_DOUBLE_EQ(per_parameter(rules_of(job_on(d, job::Recipe::fp32, Sharding::none)).dense),
+                     16);
     EXPECT_DOUBLE_EQ(per_parameter(rules_of(job_on(d, job::Recipe::fp32, Sharding::zero1)).dense),
                      8 + 8.0 / d);
   }

@@ -35,10 +35,7 @@ reader::Environment environment_of(const Arguments& arguments) {
 Result<reader::JobRead> read_job_of(const Arguments& arguments) {
   reader::ReadOptions options;
   options.environment = environment_of(arguments);
-  // What --set says comes after it.
-  if (const std::string name = arguments.value("--schedule"); !name.empty() && name != "all") {
-    options.sets.push_back("schedule.algorithm=" + name);
-  }
+  if (const std::string name = arguments.value("--schedule"); name != "all") options.schedule = name;
   for (const std::string& set : arguments.values("--set")) options.sets.push_back(set);
   options.cluster = arguments.value("--cluster");
   options.nodes = static_cast<int>(number_of(arguments, "--nodes", 0));

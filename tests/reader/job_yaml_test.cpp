@@ -294,6 +294,17 @@ TEST(Set, BadValuesStandAtTheFlag) {
       << bad;
 }
 
+TEST(Set, TheScheduleStandsAtItsFlag) {
+  JobRead read = good(read_job_yaml(yaml(kSmall)));
+  good(apply_sets(read, {"parallel.tp=4"}, "zbv"));
+  EXPECT_EQ(read.job.schedule.algorithm, "zbv");
+  EXPECT_EQ(read.job.parallel.tp, 4);
+  EXPECT_EQ(read.report.provenance.at("schedule.algorithm").where.file, "--schedule zbv");
+  EXPECT_EQ(read.report.provenance.at("parallel.tp").where.file, "--set parallel.tp=4");
+  good(apply_sets(read, {"schedule.algorithm=1f1b"}, "zbv"));  // --set has the last word
+  EXPECT_EQ(read.job.schedule.algorithm, "1f1b");
+}
+
 TEST(Set, ClusterFlagAndNodes) {
   JobRead read = good(read_job_yaml(yaml(kSmall)));
   EXPECT_NE(faults_of(apply_cluster(read, "", 2)).find("there is no cluster"), std::string::npos);

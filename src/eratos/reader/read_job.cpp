@@ -245,8 +245,11 @@ Result<JobRead> read_job(const std::string& job, const ReadOptions& options) {
   if (auto done = apply_cluster(*out, options.cluster, options.nodes); !done) {
     return faults(done.error());
   }
-  if (auto done = apply_sets(*out, options.sets); !done) return faults(done.error());
+  if (auto done = apply_sets(*out, options.sets, options.schedule); !done) {
+    return faults(done.error());
+  }
   std::vector<std::string> changed;
+  if (!options.schedule.empty()) changed.emplace_back("schedule.algorithm");
   for (const std::string& each : options.sets) changed.push_back(each.substr(0, each.find('=')));
   if (auto done = follow_cluster(*out, changed); !done) return faults(done.error());
   if (Diagnostics open = open_questions(*out); !open.empty()) return faults(std::move(open));

@@ -22,12 +22,13 @@ Result<JobRead> read_job(const std::string& job, const Environment& environment)
 
 struct ReadOptions {
   Environment environment;
+  std::string schedule;           // "" leaves the job's own
   std::vector<std::string> sets;  // "parallel.vpp=2"
   std::string cluster;            // "" leaves the job's own
   int nodes = 0;                  // 0 leaves the cluster's own
 };
 
-// The job with --cluster, --nodes and --set applied, in this order, and open questions answered.
+// The job with --cluster, --nodes, --schedule and --set applied, in this order, and open questions answered.
 Result<JobRead> read_job(const std::string& job, const ReadOptions& options);
 
 // What a projection needs and neither the file nor a flag says (a vocabulary that only an unknown

@@ -169,8 +169,14 @@ Result<void> apply_cluster(JobRead& read, const std::string& cluster, int nodes)
   return {};
 }
 
-Result<void> apply_sets(JobRead& read, const std::vector<std::string>& sets) {
-  if (sets.empty()) return {};
+Result<void> apply_sets(JobRead& read, const std::vector<std::string>& sets,
+                        const std::string& schedule) {
+  std::vector<std::pair<std::string, Location>> all_sets;
+  if (!schedule.empty()) {
+    all_sets.push_back({"schedule.algorithm=" + schedule, {"--schedule " + schedule}});
+  }
+  for (const std::string& each : sets) all_sets.push_back({each, {"--set " + each}});
+  if (all_sets.empty()) return {};
   Diagnostics bad;
   JobRead out = read;
   for (const std::string& each : sets) {
@@ -187,8 +193,7 @@ Result<void> apply_sets(JobRead& read, const std::vector<std::string>& sets) {
   std::set<std::string> touched;
   int nodes = 0;
   Location nodes_at;
-  for (const std::string& each : sets) {
-    const Location where{"--set " + each};
+  for (const auto& [each, where] : all_sets) {
     const std::size_t equals = each.find('=');
     if (equals == std::string::npos || equals == 0) {
       bad.push_back(

@@ -16,9 +16,12 @@
 
 namespace eratos::reader {
 
-// Applies all of `sets`, in order, and records them in the report. Errors: every set that has no
-// `=`, names an unknown key, or gives a value the job cannot take. On error `read` is unchanged.
-Result<void> apply_sets(JobRead& read, const std::vector<std::string>& sets);
+// Applies `schedule`, when there is one, as schedule.algorithm and then all of `sets`, in order, and
+// records them in the report. Errors: every set that has no `=`, names an unknown key, or gives a
+// value the job cannot take. Faults of the schedule stand at "--schedule zbv". On error `read` is
+// unchanged.
+Result<void> apply_sets(JobRead& read, const std::vector<std::string>& sets,
+                        const std::string& schedule = {});
 
 // Takes a cluster by name or file, as if it stood in the job. `nodes` 0 leaves its number of nodes.
 Result<void> apply_cluster(JobRead& read, const std::string& cluster, int nodes);

@@ -90,6 +90,15 @@ class Reading {
     request_.scale.one_unit = kUnit * (v / std::gcd(v, kUnit));
   }
 
+  // Something that would count as nothing is a slip of the pen.
+  Picoseconds counted(const char* flag, const std::string& word, bool positive, Picoseconds time) {
+    if (positive && time == 0) {
+      fail(fmt::format("`{} {}` is less than can be counted", flag, word),
+           request_.scale.seconds ? "write 1ps or more, or 0" : "use larger units, or write 0");
+    }
+    return time;
+  }
+
   std::optional<Picoseconds> time(const char* flag) {
     if (!arguments_.has(flag)) return std::nullopt;
     const std::string word = arguments_.value(flag);
@@ -99,9 +108,10 @@ class Reading {
         fail(fmt::format("`{} {}` is more than can be counted", flag, word), "use smaller units");
         return 0;
       }
-      return static_cast<Picoseconds>(std::llround(ps));
+      return counted(flag, word, *number > 0, static_cast<Picoseconds>(std::llround(ps)));
     }
-    return to_picoseconds(reader::duration_of(word).value_or(Seconds{0}));
+    const Seconds seconds = reader::duration_of(word).value_or(Seconds{0});
+    return counted(flag, word, seconds.value > 0, to_picoseconds(seconds));
   }
 
   void say(const char* name, Picoseconds t, std::string_view origin) {

@@ -303,7 +303,7 @@ class TimesTest(unittest.TestCase):
 class FaultsTest(unittest.TestCase):
     def test_words_that_are_no_numbers(self):
         for flags in (["--forward", "1 week"], ["--forward", "-1ms"], ["--forward", "nan"],
-                      ["--forward", "1e9s"], ["--send", "infms"], ["--held", "1 furlong"],
+                      ["--forward", "1e9s"], ["--forward", "1e-300"], ["--forward", "0.1ps"], ["--send", "infms"], ["--held", "1 furlong"],
                       ["--memory-limit", "lots"], ["--memory-limit", "0.5"],
                       ["--output-layer", "middle"],
                       ["--sends", "never"], ["--hideable", "2"], ["--time-limit", "0s"],

@@ -109,6 +109,12 @@ TEST(Quantity, Words) {
   EXPECT_EQ(duration(Seconds{0.01234}), "12.3 ms");
   EXPECT_EQ(duration(Seconds{12.3456}), "12.346 s");
   EXPECT_EQ(duration(Seconds{2.5e-6}), "2.5 us");
+  // What is not nothing is not shown as 0.
+  EXPECT_EQ(duration(Seconds{1e-7}), "0.1 us");
+  EXPECT_EQ(duration(Seconds{3e-9}), "3 ns");
+  EXPECT_EQ(duration(Seconds{1e-12}), "0.001 ns");
+  EXPECT_EQ(gib_text(mib(1)), "0.001 GiB");
+  EXPECT_EQ(gib_text(Bytes{1000}), "9.3e-07 GiB");
   EXPECT_EQ(count(140620634112.0), "140.6 B");
   EXPECT_EQ(count(8030261248.0), "8.03 B");
   EXPECT_EQ(thousands(226176), "226,176");

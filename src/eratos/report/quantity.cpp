@@ -12,6 +12,7 @@ namespace eratos::report {
 std::string gib_number(Bytes b) {
   const double n = b.value / kGiB;
   if (b.value == 0) return "0";
+  if (std::abs(n) < 0.0005) return fmt::format("{:.1e}", n);
   if (std::abs(n) < 0.05) return fmt::format("{:.3f}", n);
   return fmt::format("{:.1f}", n);
 }
@@ -21,6 +22,7 @@ std::string gib_text(Bytes b) { return gib_number(b) + " GiB"; }
 std::string duration(Seconds s) {
   const double v = std::abs(s.value);
   if (v == 0) return "0 s";
+  if (v < 0.95e-7) return fmt::format("{:.3g} ns", s.value * 1e9);
   if (v < 1e-3) return fmt::format("{:.1f} us", s.value * 1e6);
   if (v < 1) return fmt::format("{:.1f} ms", s.value * 1e3);
   if (v < 100) return fmt::format("{:.3f} s", s.value);

@@ -10,8 +10,9 @@ namespace eratos::report {
 
 namespace {
 
-// At most three decimals, without trailing zeros.
+// At most three decimals, without trailing zeros; three digits of what would be 0 then.
 std::string trimmed(double value) {
+  if (value > 0 && value < 0.0005) return fmt::format("{:.3g}", value);
   std::string out = fmt::format("{:.3f}", value);
   out.erase(out.find_last_not_of('0') + 1);
   if (out.back() == '.') out.pop_back();

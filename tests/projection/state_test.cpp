@@ -191,5 +191,43 @@ TEST(Warnings, RecomputedUnits) {
   EXPECT_EQ(warned(), "");
 }
 
+// What a framework's profile says of its schedules: which it runs, and what it runs them without.
+TEST(Warnings, SchedulesThatTheFrameworkDoesNotRun) {
+  job::JobSpec spec = dense_job();
+  spec.parallel.pp = 4;
+  const auto warned = [&](std::string_view framework, std::string_view algorithm, int vpp) {
+    spec.framework = *reader::load_framework(framework);
+    spec.schedule.algorithm = algorithm;
+    spec.parallel.vpp = vpp;
+    const auto checked = std::make_unique<job::CheckedJob>();
+    EXPECT_TRUE(job::check(spec, *checked).empty()) << algorithm;
+    Projection out;
+    append_warnings(*checked, calibration::Calibration{}, out);
+    std::string codes;
+    for (const Warning& w : out.warnings) {
+      if (w.code.find("schedule") != std::string::npos ||
+          w.code.find("split") != std::string::npos ||
+          w.code.find("interleaving") != std::string::npos) {
+        codes += w.code + " ";
+      }
+    }
+    return codes;
+  };
+  spec.overlap.grad_reduce = spec.overlap.param_gather = false;
+  spec.batch.global = 10 * 2;  // 10 micro-batches of two data-parallel ranks, not a multiple of 4
+  EXPECT_EQ(warned("megatron", "auto", 1), "");
+  EXPECT_EQ(warned("megatron", "interleaved-1f1b", 2), "interleaving-uneven ");
+  EXPECT_EQ(warned("megatron", "zb-h1", 1), "schedule-not-offered ");
+  EXPECT_EQ(warned("nanotron", "gpipe", 1), "");
+  EXPECT_EQ(warned("torchtitan", "zbv", 2), "");
+  EXPECT_EQ(warned("torchtitan", "v-half", 2), "schedule-not-offered ");
+  EXPECT_EQ(warned("primus-megatron", "v-half", 2), "");
+  spec.overlap.grad_reduce = true;
+  spec.recompute.granularity = job::Granularity::selective;
+  EXPECT_EQ(warned("primus-megatron", "1f1b", 1), "");
+  EXPECT_EQ(warned("primus-megatron", "v-half", 2),
+            "recompute-with-split-backward overlap-with-split-backward ");
+}
+
 }  // namespace
 }  // namespace eratos::projection

@@ -57,6 +57,32 @@ TEST_F(Nearest, MixtralFitsWithHalfTheMicroBatchOrFullRecomputation) {
   EXPECT_FALSE(has(found, "batch.micro=4"));
 }
 
+// A framework that runs V schedules is offered them, without the overlap that it does not run
+// beside them, and none beside recomputation, which it refuses; one that has only 1F1B is not.
+TEST_F(Nearest, SchedulesOfTheFrameworkAreOffered) {
+  job::JobSpec s;
+  s.model = *reader::load_model("llama3.1-70b");
+  s.framework = *reader::load_framework("primus-megatron");
+  s.cluster = *reader::load_cluster("mi355x-2x8");
+  s.parallel.pp = 8;
+  s.parallel.sharding = parallel::Sharding::zero1;
+  s.batch = {2, 64, 4096};
+  ASSERT_TRUE(job::check(s, *checked).empty());
+  ASSERT_FALSE(projection::screen(*checked, calibration, {}, *workspace).fits);
+  const std::vector<Neighbour> found = of(s);
+  EXPECT_TRUE(has(found,
+                  "schedule.algorithm=v-half, parallel.vpp=2, overlap.grad_reduce=false, "
+                  "overlap.param_gather=false"));
+  for (const Neighbour& n : found) {
+    if (n.change.find("schedule.algorithm") == std::string::npos) continue;
+    EXPECT_EQ(n.change.find("recompute"), std::string::npos) << n.change;
+  }
+  s.framework = *reader::load_framework("megatron");
+  for (const Neighbour& n : of(s)) {
+    EXPECT_EQ(n.change.find("schedule.algorithm"), std::string::npos) << n.change;
+  }
+}
+
 TEST_F(Nearest, EveryNeighbourIsLegalFitsAndSaysWhatItScreened) {
   for (const Neighbour& n : of(mixtral())) {
     ASSERT_TRUE(job::check(n.spec, *checked).empty()) << n.change;

@@ -128,6 +128,15 @@ struct KernelFactors {
                                // a product for each group cannot go below it
 };
 
+// Which pipeline schedules it runs.
+struct ScheduleRules {
+  std::vector<std::string> offered;  // by the names of parallel/schedules.h; empty: not known
+  // Of schedules that run the weights' gradients apart: may they recompute, and may data-parallel
+  // traffic run beside them?
+  bool split_recompute = true;
+  bool split_dp_overlap = true;
+};
+
 // How layers are dealt to pipeline stages when the user says nothing.
 enum class PipelineSplit {
   even,  // the same number on each; refused when it does not divide
@@ -146,6 +155,7 @@ struct FrameworkProfile {
   HostCosts host;
   OverlapRules overlap;
   KernelFactors kernel;
+  ScheduleRules schedules;
   PipelineSplit pipeline_split = PipelineSplit::even;
   int vocab_divisible_by = 1;  // vocabulary padded to a multiple of this times tp
   std::string attention_kernel = "flash2";  // row family in the calibration's attention table

@@ -1,5 +1,9 @@
 #include "eratos/projection/warnings.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "eratos/projection/state.h"
 
 namespace eratos::projection {
@@ -66,11 +70,52 @@ void approximations(const job::CheckedJob& job, std::vector<Warning>& out) {
     out.push_back({"host-update-assumed",
                    "the host's update rate is that of one published machine, not of yours"});
   }
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string all;
+  for (const std::string& name : names) {
+    const bool last = &name == &names.back();
+    all += (all.empty() ? "" : last ? " and " : ", ") + name;
+  }
+  return all;
+}
+
+// What the job's framework would not run, or not so.
+void unusual_schedule(const job::CheckedJob& job, std::vector<Warning>& out) {
+  const job::JobSpec& spec = *job.spec;
+  if (job.parallel.pp == 1) return;
+  const schedule::Schedule& schedule = schedule_of(job);
+  const framework::ScheduleRules& rules = spec.framework.schedules;
+  const std::string name(schedule.name);
+  const std::vector<std::string>& offered = rules.offered;
+  if (!offered.empty() && std::find(offered.begin(), offered.end(), name) == offered.end()) {
+    out.push_back({"schedule-not-offered", spec.framework.name + " " + spec.framework.generation +
+                                               " does not run this schedule; it has " +
+                                               joined(offered)});
+  }
   const schedule::Shape shape = shape_of(job);
-  if (shape.chunks > 1 && shape.micro_batches % shape.pp != 0) {
+  // Source: Megatron-LM core/pipeline_parallel/schedules.py, the interleaved schedule's group size.
+  if (&schedule == &schedule::schedules::interleaved_one_f_one_b &&
+      shape.micro_batches % shape.pp != 0) {
     out.push_back({"interleaving-uneven",
                    "micro-batches are not a multiple of pp: Megatron-LM needs a group size that "
                    "allows it"});
+  }
+  if (!schedule.splits_backward) return;
+  if (spec.recompute.granularity != job::Granularity::none) {
+    out.push_back(
+        {"recompute-with-split-backward",
+         "the input's gradients recompute what " + name +
+             " then keeps for the weights' gradients, which saves little" +
+             (rules.split_recompute ? std::string()
+                                    : "; " + spec.framework.name + " refuses the two together")});
+  }
+  if (!rules.split_dp_overlap && (spec.overlap.grad_reduce || spec.overlap.param_gather)) {
+    out.push_back({"overlap-with-split-backward",
+                   spec.framework.name + " runs " + name +
+                       " without overlap of data-parallel traffic: set overlap.grad_reduce and "
+                       "overlap.param_gather to false"});
   }
 }
 
@@ -80,6 +125,7 @@ void append_warnings(const job::CheckedJob& job, const calibration::Calibration&
                      Projection& out) {
   borrowed_numbers(*job.spec, calibration, out.warnings);
   approximations(job, out.warnings);
+  unusual_schedule(job, out.warnings);
 }
 
 }  // namespace eratos::projection

@@ -1,6 +1,7 @@
 #include <deque>
 #include <type_traits>
 
+#include "eratos/parallel/schedules.h"
 #include "eratos/reader/decode.h"
 #include "eratos/reader/fields.h"
 
@@ -88,6 +89,10 @@ void for_each_field(Profile& p, See&& see) {
   see("kernel", "attention_sinks", p.kernel.attention_sinks);
   see("kernel", "per_group_s", p.kernel.per_group);
 
+  see("schedules", "offered", p.schedules.offered);
+  see("schedules", "split_recompute", p.schedules.split_recompute);
+  see("schedules", "split_dp_overlap", p.schedules.split_dp_overlap);
+
   see("", "vocab_divisible_by", p.vocab_divisible_by);
   see("", "attention_kernel", p.attention_kernel);
 }
@@ -100,6 +105,23 @@ Node to_node(const std::string& value) { return Node::string(value); }
 template <class Tag>
 Node to_node(Quantity<Tag> value) {
   return Node::number(value.value);
+}
+Node to_node(const std::vector<std::string>& value) {
+  Node list = Node::sequence();
+  for (const std::string& name : value) list.append(Node::string(name));
+  return list;
+}
+
+void check_schedules(const std::vector<std::string>& offered, Fields& fields) {
+  std::vector<std::string> known;
+  for (const parallel::ScheduleFacts& f : parallel::kScheduleFacts) known.emplace_back(f.name);
+  for (const std::string& name : offered) {
+    if (parallel::find_schedule_facts(name) != nullptr) continue;
+    const std::string near = nearest_name(name, known);
+    fields.fail(
+        "offered", "unknown schedule `" + name + "`",
+        near.empty() ? "`eratos list schedules` shows them" : "did you mean `" + near + "`?");
+  }
 }
 
 }  // namespace
@@ -128,7 +150,10 @@ Result<FrameworkProfile> decode_framework(const Node& root, std::string_view pat
     }
     sections.back().second.read(key, value);
   });
-  for (auto& [name, fields] : sections) fields.finish();
+  for (auto& [name, fields] : sections) {
+    if (name == "schedules") check_schedules(profile.schedules.offered, fields);
+    fields.finish();
+  }
   top.finish();
   if (!bad.empty()) return faults(std::move(bad));
   return profile;
@@ -138,9 +163,7 @@ Node framework_to_node(const FrameworkProfile& profile) {
   Node out = Node::mapping();
   out.set("name", Node::string(profile.name));
   out.set("generation", Node::string(profile.generation));
-  Node aliases = Node::sequence();
-  for (const std::string& alias : profile.aliases) aliases.append(Node::string(alias));
-  out.set("aliases", std::move(aliases));
+  out.set("aliases", to_node(profile.aliases));
   for (const auto& [name, value] : kSplits) {
     if (value == profile.pipeline_split) {
       out.set("pipeline_split", Node::string(std::string(name)));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "eratos/parallel/schedules.h"
+
 namespace eratos::search {
 
 namespace {
@@ -85,11 +87,51 @@ void add_sharding(std::vector<Move>& moves, const job::JobSpec& from) {
   }
 }
 
+// Other schedules that the framework runs, the way it runs them. 1F1B and its interleaved form are
+// reached by vpp.
+void add_schedule(std::vector<Move>& moves, const job::JobSpec& from) {
+  if (from.parallel.pp == 1) return;
+  const auto by_vpp = [](std::string_view name) {
+    return name == "1f1b" || name == "interleaved-1f1b";
+  };
+  const bool now_by_vpp = from.schedule.algorithm == "auto" || by_vpp(from.schedule.algorithm);
+  const framework::ScheduleRules& rules = from.framework.schedules;
+  for (const std::string& name : rules.offered) {
+    const parallel::ScheduleFacts* facts = parallel::find_schedule_facts(name);
+    if (facts == nullptr || name == from.schedule.algorithm || (now_by_vpp && by_vpp(name)))
+      continue;
+    const bool recomputes = from.recompute.granularity != job::Granularity::none;
+    if (facts->splits_backward && recomputes && !rules.split_recompute) continue;
+    Move m{"schedule.algorithm=" + name, from};
+    m.spec.schedule.algorithm = name;
+    const int vpp = from.parallel.vpp;
+    const int asked = vpp < facts->least_vpp                         ? facts->least_vpp
+                      : facts->most_vpp > 0 && vpp > facts->most_vpp ? facts->most_vpp
+                                                                     : vpp;
+    if (asked != vpp) {
+      m.spec.parallel.vpp = asked;
+      m.name += ", parallel.vpp=" + std::to_string(asked);
+      forget_layout(m.spec);
+    }
+    if (facts->splits_backward && !rules.split_dp_overlap) {
+      const auto without = [&](const char* field, bool job::OverlapSpec::*overlap) {
+        if (!(m.spec.overlap.*overlap)) return;
+        m.spec.overlap.*overlap = false;
+        m.name += std::string(", overlap.") + field + "=false";
+      };
+      without("grad_reduce", &job::OverlapSpec::grad_reduce);
+      without("param_gather", &job::OverlapSpec::param_gather);
+    }
+    moves.push_back(std::move(m));
+  }
+}
+
 std::vector<Move> moves_from(const job::JobSpec& from) {
   std::vector<Move> moves;
   add_batch(moves, from);
   add_recompute(moves, from);
   add_sharding(moves, from);
+  add_schedule(moves, from);
   add_degree(moves, from, "tp", &parallel::ParallelSpec::tp, false);
   add_degree(moves, from, "pp", &parallel::ParallelSpec::pp, true);
   add_degree(moves, from, "vpp", &parallel::ParallelSpec::vpp, true);

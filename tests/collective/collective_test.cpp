@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "eratos/base/rng.h"
@@ -135,6 +136,72 @@ TEST(InDomain, SizesBetweenRowsAreBetweenThem) {
   EXPECT_EQ(curve_at(rows, 2, 1, 1e-6).alpha, 4e-6);
   EXPECT_NEAR(curve_at(rows, 12, 2, 1e-6).alpha, 16e-6, 1e-18);  // 4 ranks, 2 hops each
   EXPECT_EQ(curve_at(rows, 12, 2, 1e-6).seconds_per_byte, 3e-11);
+}
+
+ops::Collective dispatch_of(double bytes, const ops::Fanout& fanout) {
+  return {CollectiveKind::all_to_all, Axis::ep, Bytes{bytes}, 0, fanout};
+}
+double two_stage_us(const System& s, double bytes, const ops::Fanout& fanout, int size) {
+  return time_of(dispatch_of(bytes, fanout), place({size, 1}, s.cluster), s.context).value * 1e6;
+}
+
+// DeepSeek-V3: 256 experts in 8 groups, 4 of them and 8 experts a token.
+constexpr ops::Fanout kV3{256, 8, 8, 4};
+
+// 1 GB that goes to 7.6129 ranks a token and 4 nodes: 525.4 MB leave for nodes, 7/8 of them
+// cross at 47.5 GB/s. A hop of the network and 7 peers come before, gamma is 0.
+TEST(TwoStage, HandWorkedAcrossNodes) {
+  const System s = h100_system(8);
+  const double hop = s.context.levels[1].latency * 1e6;
+  EXPECT_NEAR(two_stage_us(s, 1e9, kV3, 64), hop + 7 * 0.45 + 525.42e6 * 0.875 / 47.5e3, 1.0);
+  EXPECT_EQ(choose(dispatch_of(1e9, kV3), place({64, 1}, s.cluster), s.context).algorithm,
+            Algorithm::two_stage);
+}
+
+// On a network as fast as the links inside, forwarding counts: all ranks' copies, as within a node.
+TEST(TwoStage, ForwardingCountsOnAFastNetwork) {
+  System s = h100_system(8);
+  s.context.levels[1].seconds_per_byte = 1e-13;
+  const double latency = s.context.levels[1].latency * 1e6 + 7 * 0.45;
+  EXPECT_NEAR(two_stage_us(s, 1e9, kV3, 64), latency + us(s, CollectiveKind::all_to_all, 1e9, 8),
+              0.1);
+}
+
+// Measured by DeepEP's own tests, 2 and 4 nodes of 8 with a card of 50 GB/s: tokens to nodes, the
+// own one among them, 90 and 61 GB/s. Source: deepseek-ai/DeepEP@0297fc8 README.md.
+TEST(TwoStage, AsDeepEpMeasures) {
+  const ops::Fanout all{256, 8};
+  for (const auto& [nodes, measured] : {std::pair{2, 90.0}, std::pair{4, 61.0}}) {
+    const double tokens = 8192 * 7168 * 2.0;
+    const double bytes = tokens * ops::distinct_places(all, 8.0 * nodes);
+    const double counted = tokens * ops::distinct_places(all, nodes);
+    const double t = two_stage_us(h100_system(nodes), bytes, all, 8 * nodes);
+    EXPECT_NEAR(counted / t / 1e3, measured, 0.06 * measured);
+  }
+}
+
+TEST(TwoStage, OneNodeIsAPlainAllToAll) {
+  const System s = h100_system(2);
+  EXPECT_EQ(two_stage_us(s, 1e8, kV3, 8), us(s, CollectiveKind::all_to_all, 1e8, 8));
+  ops::Collective unknown = dispatch_of(1e8, {});
+  EXPECT_EQ(time_of(unknown, place({16, 1}, s.cluster), s.context).value * 1e6,
+            us(s, CollectiveKind::all_to_all, 1e8, 16));
+}
+
+TEST(TwoStage, MoreBytesAreNeverFasterAndGroupsNeverSlower) {
+  for (const int nodes : {2, 4, 16}) {
+    const System s = h100_system(nodes);
+    double last = 0;
+    for (double bytes = 1e3; bytes < 1e10; bytes *= 3) {
+      const double t = two_stage_us(s, bytes, {256, 8}, 8 * nodes);
+      EXPECT_GT(t, last);
+      last = t;
+    }
+    const double tokens = 1e8;
+    const ops::Fanout free{256, 8};
+    EXPECT_LE(two_stage_us(s, tokens * ops::distinct_places(kV3, 8.0 * nodes), kV3, 8 * nodes),
+              two_stage_us(s, tokens * ops::distinct_places(free, 8.0 * nodes), free, 8 * nodes));
+  }
 }
 
 TEST(Mesh, TwoGpusHaveOneOfSevenLinks) {

@@ -1,11 +1,11 @@
 // Hand-worked: what each dispatcher sends and permutes, and the rows that a capacity leaves.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <string>
 #include <variant>
 
 #include "eratos/job/job.h"
+#include "eratos/layer/moe.h"
 #include "eratos/lower/lower.h"
 #include "judges/jobs.h"
 
@@ -66,11 +66,54 @@ TEST(Dispatch, AllGatherBringsEveryTokenAndReducesAsMany) {
 
 TEST(Dispatch, DeepEpSendsOneCopyARankAndSortsBehind) {
   const Way w = forward_of(moe_job(job::Dispatcher::deepep));
-  const double copies = 8 * (1 - std::pow(7.0 / 8, 4));  // 3.31 of 4
-  EXPECT_NEAR(w.sent, kTokens * copies * kRow, 1e-6);
+  // Two experts a rank: 8 (1 - C(14,4)/C(16,4)) = 3.6 of 4.
+  EXPECT_NEAR(w.sent, kTokens * 3.6 * kRow, 1e-6);
   EXPECT_EQ(w.returned, w.sent);
   EXPECT_EQ(w.permutations, 2);
   EXPECT_EQ(w.rows, kTokens * kTopK);
+}
+
+// 4 groups of 4 experts, two ranks each, of which a token visits two, with two experts in each: 2
+// groups of 2 (1 - C(2,2)/C(4,2)) ranks.
+TEST(Dispatch, GroupsKeepATokenOnFewerRanks) {
+  job::JobSpec spec = moe_job(job::Dispatcher::deepep);
+  auto& moe = std::get<layer::MoeSpec>(spec.model.blocks.front().feed_forward);
+  moe.groups = 4;
+  moe.top_groups = 2;
+  EXPECT_NEAR(forward_of(spec).sent, kTokens * (4 - 4.0 / 6) * kRow, 1e-6);
+}
+
+TEST(Dispatch, TellsTheExchangeWhatATokenVisits) {
+  const auto fanout_of = [](job::Dispatcher dispatcher) {
+    ops::Fanout out;
+    for (const ops::Op& op : layer_of(lowered(moe_job(dispatcher))).forward) {
+      if (op.module != ops::Module::dispatch) continue;
+      if (const auto* c = std::get_if<ops::Collective>(&op.work)) out = c->fanout;
+    }
+    return out;
+  };
+  EXPECT_EQ(fanout_of(job::Dispatcher::deepep), (ops::Fanout{16, 4, 1, 1}));
+  EXPECT_EQ(fanout_of(job::Dispatcher::hybridep), (ops::Fanout{16, 4, 1, 1}));
+  EXPECT_FALSE(fanout_of(job::Dispatcher::alltoall).known());
+  EXPECT_FALSE(fanout_of(job::Dispatcher::allgather).known());
+}
+
+TEST(Dispatch, GroupsThatCannotBeAreRefused) {
+  const auto faults = [](int groups, int top_groups) {
+    job::JobSpec spec = moe_job(job::Dispatcher::deepep);
+    auto& moe = std::get<layer::MoeSpec>(spec.model.blocks.front().feed_forward);
+    moe.groups = groups;
+    moe.top_groups = top_groups;
+    Diagnostics out;
+    layer::check_moe(moe, spec.parallel, out);
+    return out.size();
+  };
+  EXPECT_EQ(faults(4, 2), 0u);
+  EXPECT_EQ(faults(4, 1), 0u);  // 4 experts for k 4
+  EXPECT_EQ(faults(8, 1), 1u);  // 2 experts for k 4
+  EXPECT_EQ(faults(3, 2), 1u);
+  EXPECT_EQ(faults(4, 5), 1u);
+  EXPECT_EQ(faults(4, 0), 1u);
 }
 
 TEST(Dispatch, HybridEpWritesRowsInOrder) {

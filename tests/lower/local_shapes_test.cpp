@@ -277,13 +277,13 @@ TEST(LocalShapes, MixtralExpertsCutByTensorParallelism) {
   EXPECT_EQ(lines_of(layer_of(lowered(spec)).forward)[7], "forward expert_in 4096 28672 4096");
 }
 
-// A token whose two experts share a rank is sent once: 8 * (1 - (7/8)^2) = 1.875 copies expected.
+// One expert a rank: the two of a token never share one, so that two copies leave.
 TEST(LocalShapes, DeduplicatedDispatchSendsOneCopyARank) {
   job::JobSpec spec = mixtral_job(8);
   spec.parallel.ep = 8;
   spec.routing.dispatcher = job::Dispatcher::deepep;
   EXPECT_EQ(lines_of(layer_of(lowered(spec)).forward)[4],
-            "forward dispatch all_to_all ep 62914560");  // 4096 * 1.875 * 4096 * 2
+            "forward dispatch all_to_all ep 67108864");  // 4096 * 2 * 4096 * 2
 }
 
 // DeepSeek-V2-Lite, one rank, 4096 tokens: q 16 * 192 columns from hidden, latent 512 + 64, keys and

@@ -6,6 +6,10 @@
 
 namespace eratos::collective {
 
+// One more peer across the network. Source: AMD-AGI/Primus@fd1eeab performance projection
+// constants.
+inline constexpr double kNetworkPeer = 0.45e-6;
+
 // Bus factor f of `kind` over n ranks.
 double bus_factor(ops::CollectiveKind kind, double n);
 
@@ -52,6 +56,8 @@ double hierarchical_time(ops::CollectiveKind kind, double bytes, const GroupPlac
                          const CollectiveContext& context);
 double pairwise_time(double bytes, const GroupPlacement& placement,
                      const CollectiveContext& context);
+double two_stage_time(double bytes, const ops::Fanout& fanout, const GroupPlacement& placement,
+                      const CollectiveContext& context);
 double send_recv_time(double bytes, const GroupPlacement& placement,
                       const CollectiveContext& context);
 

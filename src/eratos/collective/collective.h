@@ -46,7 +46,8 @@ enum class Algorithm : std::uint8_t {
   mesh,
   hierarchical,
   pairwise,
-  direct,  // send and receive
+  two_stage,  // once to each node, then on inside it
+  direct,     // send and receive
   count_,
 };
 std::string_view name_of(Algorithm a);
@@ -100,6 +101,15 @@ Choice choose(ops::CollectiveKind kind, Bytes bytes, const GroupPlacement& place
 inline Seconds time_of(ops::CollectiveKind kind, Bytes bytes, const GroupPlacement& placement,
                        const CollectiveContext& context) {
   return choose(kind, bytes, placement, context).time;
+}
+
+// As above for an op: tokens of a known fanout go once to each node.
+Choice choose(const ops::Collective& work, const GroupPlacement& placement,
+              const CollectiveContext& context);
+
+inline Seconds time_of(const ops::Collective& work, const GroupPlacement& placement,
+                       const CollectiveContext& context) {
+  return choose(work, placement, context).time;
 }
 
 }  // namespace eratos::collective

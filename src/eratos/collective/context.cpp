@@ -57,6 +57,8 @@ std::string_view name_of(Algorithm a) {
       return "hierarchical";
     case Algorithm::pairwise:
       return "pairwise";
+    case Algorithm::two_stage:
+      return "two_stage";
     case Algorithm::direct:
       return "direct";
     case Algorithm::count_:

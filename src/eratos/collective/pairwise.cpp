@@ -2,9 +2,8 @@
 // links, the rest over the own network card; both run at once and the slower one counts.
 // Worked example: 2 nodes of 8, b bytes a rank: half stays, b/2 crosses 50 GB/s; bus bandwidth
 // (15/16 b / t) approaches 94 GB/s.
-// Source: cost of one more peer across the network 0.45 us, AMD-AGI/Primus@fd1eeab
-// performance projection constants; inside a domain 0.35 us, A100 fits of 2, 4 and 8 GPUs (10.6,
-// 12.1 and 12.5 us, ai-dynamo/aiconfigurator@095f58a).
+// Source: cost of one more peer inside a domain 0.35 us, A100 fits of 2, 4 and 8 GPUs (10.6, 12.1
+// and 12.5 us, ai-dynamo/aiconfigurator@095f58a).
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +13,6 @@ namespace eratos::collective {
 
 namespace {
 
-constexpr double kNetworkPeer = 0.45e-6;
 constexpr double kDomainPeer = 0.35e-6;
 
 }  // namespace

@@ -21,12 +21,15 @@ struct Situation {
   CollectiveKind kind;
   const GroupPlacement& placement;
   const CollectiveContext& context;
+  const ops::Fanout& fanout;
   bool one_domain;
 };
 
 bool switched_domain(const Situation& s) { return s.one_domain && !s.context.direct_links; }
 bool meshed_domain(const Situation& s) { return s.one_domain && s.context.direct_links; }
 bool spanning(const Situation& s) { return !s.one_domain; }
+bool copy_by_copy(const Situation& s) { return !s.one_domain && !s.fanout.known(); }
+bool once_a_node(const Situation& s) { return !s.one_domain && s.fanout.known(); }
 
 // NVLS raises all-reduce only, and only in groups as wide as the smallest fitted row: on H200 it
 // starts to win at 5 GPUs, on B200 at 6. Source: 8 GiB all-reduce by GPU count with NVLS on and
@@ -68,7 +71,8 @@ constexpr std::array kRules{
     Rule{CollectiveKind::reduce_scatter, Algorithm::ring, spanning},
     Rule{CollectiveKind::all_to_all, Algorithm::pairwise, switched_domain},
     Rule{CollectiveKind::all_to_all, Algorithm::pairwise, meshed_domain},
-    Rule{CollectiveKind::all_to_all, Algorithm::pairwise, spanning},
+    Rule{CollectiveKind::all_to_all, Algorithm::pairwise, copy_by_copy},
+    Rule{CollectiveKind::all_to_all, Algorithm::two_stage, once_a_node},
     Rule{CollectiveKind::send_recv, Algorithm::direct, switched_domain},
     Rule{CollectiveKind::send_recv, Algorithm::direct, meshed_domain},
     Rule{CollectiveKind::send_recv, Algorithm::direct, spanning},
@@ -88,6 +92,8 @@ double price(Algorithm algorithm, double bytes, const Situation& s) {
       return hierarchical_time(s.kind, bytes, s.placement, s.context);
     case Algorithm::pairwise:
       return pairwise_time(bytes, s.placement, s.context);
+    case Algorithm::two_stage:
+      return two_stage_time(bytes, s.fanout, s.placement, s.context);
     case Algorithm::direct:
       return send_recv_time(bytes, s.placement, s.context);
     case Algorithm::none:
@@ -98,8 +104,8 @@ double price(Algorithm algorithm, double bytes, const Situation& s) {
 }
 
 Choice cheapest(CollectiveKind kind, double bytes, const GroupPlacement& placement,
-                const CollectiveContext& context) {
-  const Situation s{kind, placement, context, spread_of(placement).one_domain};
+                const CollectiveContext& context, const ops::Fanout& fanout = {}) {
+  const Situation s{kind, placement, context, fanout, spread_of(placement).one_domain};
   Choice best{Algorithm::none, Seconds{1e300}};
   for (const Rule& rule : kRules) {
     if (rule.kind != kind || !rule.allowed(s)) continue;
@@ -128,6 +134,15 @@ Choice choose(CollectiveKind kind, Bytes bytes, const GroupPlacement& placement,
   }
   const Choice whole = cheapest(CollectiveKind::all_reduce, b, placement, context);
   return whole.time < own.time ? whole : own;
+}
+
+Choice choose(const ops::Collective& work, const GroupPlacement& placement,
+              const CollectiveContext& context) {
+  if (work.kind != CollectiveKind::all_to_all || !work.fanout.known()) {
+    return choose(work.kind, work.bytes, placement, context);
+  }
+  if (placement.size < 2 || work.bytes.value <= 0 || context.levels.empty()) return {};
+  return cheapest(work.kind, work.bytes.value, placement, context, work.fanout);
 }
 
 }  // namespace eratos::collective

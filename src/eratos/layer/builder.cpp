@@ -124,10 +124,11 @@ ops::Stream stream_of(Axis axis) {
 }  // namespace
 
 void Builder::collective(Pass pass, Module module, ops::CollectiveKind kind, Axis axis,
-                         double elements, DType dtype, Ids reads, Ids writes, double overlappable) {
+                         double elements, DType dtype, Ids reads, Ids writes, double overlappable,
+                         ops::Fanout fanout) {
   if (group_size(context_, axis) <= 1) return;
   ops::Op& op = add(pass, module, stream_of(axis), reads, writes);
-  op.work = ops::Collective{kind, axis, bytes_of(elements, dtype), overlappable};
+  op.work = ops::Collective{kind, axis, bytes_of(elements, dtype), overlappable, fanout};
 }
 
 }  // namespace eratos::layer

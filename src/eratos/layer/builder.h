@@ -56,7 +56,8 @@ class Builder {
   void release(Module module, TensorId id);
   // Nothing is appended when the group has one member.
   void collective(Pass pass, Module module, ops::CollectiveKind kind, Axis axis,
-                  double elements, DType dtype, Ids reads, Ids writes, double overlappable = 0);
+                  double elements, DType dtype, Ids reads, Ids writes, double overlappable = 0,
+                  ops::Fanout fanout = {});
 
  private:
   ops::Op& add(Pass pass, Module module, ops::Stream stream, Ids reads, Ids writes);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "eratos/ops/fanout.h"
+
 namespace eratos::layer {
 
 using ops::CollectiveKind;
@@ -17,20 +19,23 @@ double rows_sent(const MoeSpec& spec, const LayerContext& c, double chosen) {
   return c.pad_to_capacity ? capacity : std::min(chosen, capacity);
 }
 
-// Distinct ranks that a token's copies go to.
-double destinations(const MoeSpec& spec, const LayerContext& c) {
-  const double e = c.ep;
-  return e * (1.0 - std::pow(1.0 - 1.0 / e, spec.top_k));
+ops::Fanout fanout_of(const MoeSpec& spec) {
+  return {spec.experts, spec.top_k, spec.groups, spec.top_groups};
 }
 
 bool once_a_rank(const LayerContext& c) {
   return c.dispatcher == Dispatcher::deepep || c.dispatcher == Dispatcher::hybridep;
 }
 
+// What the exchange across nodes needs to know: nothing where every copy travels by itself.
+ops::Fanout once_a_node(const MoeSpec& spec, const LayerContext& c) {
+  return once_a_rank(c) ? fanout_of(spec) : ops::Fanout{};
+}
+
 // Rows that stand on this rank between the exchange and the experts' order.
 double rows_received(const MoeSpec& spec, const LayerContext& c, const RouteSizes& size) {
-  return once_a_rank(c) && c.ep > 1 ? std::min(size.sent, size.tokens * destinations(spec, c))
-                                    : size.sent;
+  if (!once_a_rank(c) || c.ep <= 1) return size.sent;
+  return std::min(size.sent, size.tokens * ops::distinct_places(fanout_of(spec), c.ep));
 }
 
 // Where the rows change order beside the exchange.
@@ -68,9 +73,10 @@ struct Way {
     b.elementwise(pass, module, ElementwiseClass::permute, {at, map}, {to});
     at = to;
   }
-  void exchange(const char* name, CollectiveKind kind, Axis axis, double moved, double elements) {
+  void exchange(const char* name, CollectiveKind kind, Axis axis, double moved, double elements,
+                ops::Fanout fanout = {}) {
     const TensorId to = b.tensor(name, elements, module);
-    b.collective(pass, module, kind, axis, moved, b.context().activation, {at}, {to});
+    b.collective(pass, module, kind, axis, moved, b.context().activation, {at}, {to}, 0, fanout);
     at = to;
   }
 };
@@ -131,7 +137,7 @@ TensorId scatter_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId token
   double here = sorts.before ? size.sent * size.width : arrived;
   if (c.ep > 1) {
     way.exchange(forward ? "received_rows" : "received_gradient", CollectiveKind::all_to_all,
-                 Axis::ep, received, arrived);
+                 Axis::ep, received, arrived, once_a_node(spec, c));
     here = arrived;
   }
   if (c.etp > 1) {
@@ -166,7 +172,7 @@ TensorId gather_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId rows, 
   }
   if (c.ep > 1) {
     way.exchange(forward ? "returned_rows" : "returned_gradient", CollectiveKind::all_to_all,
-                 Axis::ep, received, returned);
+                 Axis::ep, received, returned, once_a_node(spec, c));
   }
   if (sorts.before) {
     way.permute(forward ? "moe_output" : "moe_input_gradient", size.tokens * size.width, map);

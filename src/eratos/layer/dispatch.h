@@ -14,13 +14,14 @@
 //              exchange, and again behind it when a rank holds several experts
 //   allgather  every token of the e u ranks, Ts e u w; each rank picks its experts' rows from
 //              them; back: a reduction of as many. No sort beside the pick
-//   deepep     Ts E[d] w with E[d] = e (1 - (1 - 1/e)^k) distinct destinations: a token travels
-//              to a rank at most once and is copied there; nothing is sorted before
+//   deepep     Ts E[d] w with E[d] distinct ranks (ops/fanout.h): a token travels to a rank at most
+//              once and is copied there, and to a node at most once, from where it is forwarded
+//              (collective/two_stage.cpp); nothing is sorted before
 //   hybridep   as deepep, and the exchange itself writes the rows in expert order
 // Source: Megatron-LM core/transformer/moe/token_dispatcher.py and fused_a2a.py; the sources of
 // deepseek-ai/DeepEP.
-// Worked example: 4096 tokens, k 8, e 8, w 7168, 16 bits: alltoall 4096*8*7168*2 = 470 MB; deepep
-// 4096*5.25*7168*2 = 308 MB; allgather 470 MB gathered and as much reduced.
+// Worked example: 256 experts, 4096 tokens, k 8, e 8, w 7168, 16 bits: alltoall 4096*8*7168*2 =
+// 470 MB; deepep 4096*5.29*7168*2 = 311 MB; allgather 470 MB gathered and as much reduced.
 #pragma once
 
 #include "eratos/layer/builder.h"

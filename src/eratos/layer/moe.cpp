@@ -107,6 +107,28 @@ void route(const MoeSpec& spec, Builder& b, const RouteSizes& size, TensorId x, 
   b.save(s.row_map);
 }
 
+void check_groups(const MoeSpec& spec, Diagnostics& out) {
+  const auto limit = [&] {
+    return number(spec.top_groups) + " of " + number(spec.groups) + " groups of experts";
+  };
+  if (spec.groups < 1 || spec.top_groups < 1 || spec.top_groups > spec.groups) {
+    reject(out, "model", limit(), "let a token visit at least one group and at most all of them");
+    return;
+  }
+  if (spec.experts % spec.groups != 0) {
+    reject(out, "model",
+           number(spec.groups) + " groups do not divide the " + number(spec.experts) + " experts",
+           "choose a number of groups that divides " + number(spec.experts));
+    return;
+  }
+  const int open = spec.experts / spec.groups * spec.top_groups;
+  if (open < spec.top_k && spec.top_k <= spec.experts) {
+    reject(out, "model",
+           limit() + " hold " + number(open) + " experts, fewer than top_k=" + number(spec.top_k),
+           "let a token visit more groups, or choose a smaller top_k");
+  }
+}
+
 }  // namespace
 
 void check_moe(const MoeSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out) {
@@ -129,6 +151,7 @@ void check_moe(const MoeSpec& spec, const parallel::ParallelSpec& p, Diagnostics
            "top_k=" + number(spec.top_k) + " exceeds the " + number(spec.experts) + " experts",
            "choose top_k of at most " + number(spec.experts));
   }
+  check_groups(spec, out);
   if (static_cast<long long>(spec.ffn) % p.etp != 0) {
     reject(out, "parallel.etp",
            "etp=" + number(p.etp) + " does not divide the expert width " + number(spec.ffn),

@@ -115,6 +115,10 @@ struct MoeSpec {
   bool gated = true;
   bool bias = false;
   bool router_bias = false;  // one learned or adjusted bias an expert (DeepSeek-V3)
+  // Group-limited routing: experts in equal groups, of which a token visits `top_groups`.
+  // Source: arXiv 2412.19437, section 2.1.2; Megatron-LM --moe-router-num-groups and -group-topk.
+  int groups = 1;
+  int top_groups = 1;
   ActivationKind activation = ActivationKind::silu;
   // Routed experts work in this width, between a down and an up projection that every token
   // passes; 0: in the hidden width. Router and shared experts read the hidden width.

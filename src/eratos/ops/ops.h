@@ -23,6 +23,7 @@
 #include "eratos/base/dtype.h"
 #include "eratos/base/inplace_vector.h"
 #include "eratos/base/units.h"
+#include "eratos/ops/fanout.h"
 
 namespace eratos::ops {
 
@@ -165,8 +166,8 @@ enum class CollectiveKind : std::uint8_t {
 std::string_view name_of(CollectiveKind k);
 
 // bytes: the larger of the two buffers of one rank (all-gather: the gathered one), as nccl-tests
-// counts; for all_to_all what one rank holds before sending, its own share included; for
-// send_recv what one rank sends.
+// counts; for all_to_all what one rank holds before sending, its own share included (a token of a
+// known fanout once for each rank that it goes to); for send_recv what one rank sends.
 struct Collective {
   CollectiveKind kind = CollectiveKind::all_reduce;
   Axis axis = Axis::tp;
@@ -174,6 +175,9 @@ struct Collective {
   // Share of its time that may run beside compute of the same pass, 0 (blocking) to 1. Set by
   // the overlap pass from the framework profile and the job's switches.
   double overlappable = 0;
+  // all_to_all of tokens that go once to each node and are copied on inside it. Unknown: every copy
+  // travels by itself.
+  Fanout fanout;
 };
 
 // Bytes over the link to the host, and parameters that the host's processors update meanwhile.

@@ -139,8 +139,7 @@ double price(const ops::Op& op, const Pricing& pricing) {
   }
   if (const auto* h = std::get_if<ops::HostCopy>(&op.work)) return host_seconds(*h, pricing);
   const auto& c = *std::get_if<ops::Collective>(&op.work);
-  return collective::time_of(c.kind, c.bytes, pricing.placements[static_cast<std::size_t>(c.axis)],
-                             pricing.links)
+  return collective::time_of(c, pricing.placements[static_cast<std::size_t>(c.axis)], pricing.links)
       .value;
 }
 

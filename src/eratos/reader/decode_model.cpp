@@ -104,6 +104,9 @@ void read_experts(Fields& top, Experts& out, const layer::MlpSpec& mlp) {
   moe.read("shared_gate", out.spec.shared_gate);
   moe.read("router_bias", out.spec.router_bias);
   moe.read("own_norms", out.spec.own_norms);
+  moe.read("groups", out.spec.groups);
+  out.spec.top_groups = out.spec.groups;
+  moe.read("top_groups", out.spec.top_groups);
   moe.read("dense_layers_first", out.dense_first);
   moe.read("every", out.every);
   if (const Node* words = moe.get("moe_layers");
@@ -456,6 +459,10 @@ Node model_to_node(const model::Architecture& a) {
     experts.set("shared_gate", Node::boolean(moe->shared_gate));
     experts.set("router_bias", Node::boolean(moe->router_bias));
     if (moe->own_norms) experts.set("own_norms", Node::boolean(true));
+    if (moe->groups > 1) {
+      experts.set("groups", Node::integer(moe->groups));
+      experts.set("top_groups", Node::integer(moe->top_groups));
+    }
     if (moe->latent > 0) experts.set("latent", integer(moe->latent));
     const auto is_expert = [&](std::size_t i) {
       return std::holds_alternative<layer::MoeSpec>(a.blocks[a.pattern[i]].feed_forward);

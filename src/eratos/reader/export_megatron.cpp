@@ -62,6 +62,10 @@ void write_experts(Keys& keys) {
   keys.copy_some("moe_shared_expert_intermediate_size", "model.moe.shared_ffn");
   if (job.is_on("model.moe.shared_gate")) keys.put("moe_shared_expert_gate", true);
   keys.put("moe_router_enable_expert_bias", job.is_on("model.moe.router_bias"));
+  if (job.has("model.moe.groups")) {
+    keys.copy("moe_router_num_groups", "model.moe.groups");
+    keys.copy("moe_router_group_topk", "model.moe.top_groups");
+  }
   if (const Node* pattern = job.at("model.moe.pattern"); pattern != nullptr) {
     std::string list;
     for (const Node& each : pattern->items()) list += (list.empty() ? "" : ", ") + each.raw();

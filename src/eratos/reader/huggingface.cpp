@@ -278,6 +278,13 @@ void read_experts(Config& c, const ModelType& type, std::int64_t layers) {
     const bool bias =
         type.name == "deepseek_v3" || (method != nullptr && method->raw() == "noaux_tc");
     c.put("moe.router_bias", "topk_method", Node::boolean(bias));
+    const bool greedy = method != nullptr && method->raw() == "greedy";
+    const std::int64_t groups = c.integer("n_group").value_or(1);
+    const std::int64_t chosen = c.integer("topk_group").value_or(groups);
+    if (groups > 1 && !greedy) {
+      c.put("moe.groups", "n_group", Node::integer(groups));
+      c.put("moe.top_groups", "topk_group", Node::integer(chosen));
+    }
     return;
   }
   c.need("moe.experts", "num_experts");

@@ -159,6 +159,8 @@ inline constexpr KeyRow kMegatronKeys[] = {
     {"moe_shared_expert_intermediate_size", "model.moe.shared_ffn"},
     {"moe_shared_expert_gate", "model.moe.shared_gate"},
     {"moe_router_enable_expert_bias", "model.moe.router_bias"},
+    {"moe_router_num_groups", "model.moe.groups"},
+    {"moe_router_group_topk", "model.moe.top_groups"},
     {"moe_layer_freq", "model.moe.pattern", Say::by_rule},
     {"tensor_model_parallel_size", "parallel.tp"},
     {"pipeline_model_parallel_size", "parallel.pp"},

@@ -210,6 +210,8 @@ void read_experts(Model& m, int layers) {
   const auto ffn = keys.integer("moe_ffn_hidden_size");
   const auto shared = keys.integer("moe_shared_expert_intermediate_size");
   const bool router_bias = keys.is_on("moe_router_enable_expert_bias");
+  const auto groups = keys.integer("moe_router_num_groups");
+  const auto top_groups = keys.integer("moe_router_group_topk");
   const bool gate =
       keys.is_on("moe_shared_expert_gate") || keys.is_on("moe_use_shared_expert_gate");
   (void)keys.node("moe_layer_freq");
@@ -226,6 +228,12 @@ void read_experts(Model& m, int layers) {
   m.put("moe.shared_ffn", "moe_shared_expert_intermediate_size", Node::integer(shared.value_or(0)));
   m.put("moe.shared_gate", "moe_shared_expert_gate", Node::boolean(gate && shared.value_or(0) > 0));
   m.put("moe.router_bias", "moe_router_enable_expert_bias", Node::boolean(router_bias));
+  // Without the second, every group may be visited. Source: core/transformer/moe/moe_utils.py,
+  // topk_routing_with_score_function (`if group_topk`).
+  if (groups && *groups > 1 && top_groups) {
+    m.put("moe.groups", "moe_router_num_groups", Node::integer(*groups));
+    m.put("moe.top_groups", "moe_router_group_topk", Node::integer(*top_groups));
+  }
   Node pattern = Node::sequence();
   bool leading = true;
   int dense_first = 0;

@@ -21,7 +21,8 @@ constexpr std::string_view kUnsaid[] = {"activation",         "qk_norm",        
                                         "global_kv_heads",    "global_shared_kv", "no_rope_layers",
                                         "norm_weight",        "embedding_scale",  "final_soft_cap",
                                         "norm_per_branch",    "pre_norms",        "post_norms"};
-constexpr std::string_view kUnsaidOfExperts[] = {"router_bias", "shared_gate", "own_norms"};
+constexpr std::string_view kUnsaidOfExperts[] = {"router_bias", "shared_gate", "own_norms", "groups",
+                                                 "top_groups"};
 
 bool same(const Node& a, const Node& b, std::initializer_list<std::string_view> keys) {
   return std::all_of(keys.begin(), keys.end(), [&](std::string_view key) {

@@ -1,12 +1,18 @@
-// eratos memory JOB: the memory half of a projection, a line a stage and a line a module.
+// eratos memory JOB: the memory half of a projection: a line a stage, a line a module, the timeline
+// of one stage, and every allocation of it as a snapshot for PyTorch's memory viewer.
+#include <cstddef>
 #include <string>
 
 #include "apps/commands.h"
+#include "apps/exit_code.h"
 #include "apps/load_job.h"
+#include "apps/numbers.h"
 #include "apps/output.h"
+#include "eratos/projection/allocation_trace.h"
 #include "eratos/report/compare.h"
 #include "eratos/report/json.h"
 #include "eratos/report/page.h"
+#include "eratos/report/snapshot.h"
 #include "eratos/report/text.h"
 
 namespace eratos::apps {
@@ -29,6 +35,23 @@ std::string render_memory(const report::Answer& answer, Format format, const Arg
   return "";
 }
 
+constexpr std::size_t kTopTensors = 8;
+
+Result<projection::AllocationTrace> trace_of(const Projected& p, int rank) {
+  const projection::Projection& answer = p.projection;
+  if (answer.time.step.value <= 0) {
+    // Why there is no step is among the warnings.
+    const bool said = !answer.warnings.empty();
+    return fault(
+        {.message = "no step to trace" + (said ? ": " + answer.warnings.front().message : ""),
+         .cure = "choose a job whose step can be simulated"});
+  }
+  projection::TraceOptions options;
+  options.rank = rank;
+  return projection::trace_allocations(p.job->checked, p.job->calibration, options,
+                                       *p.job->workspace);
+}
+
 }  // namespace
 
 int run_memory(const Arguments& arguments) {
@@ -36,7 +59,22 @@ int run_memory(const Arguments& arguments) {
   if (!format) return report_usage(format.error().front().message);
   const Result<Projected> projected = project_job(arguments);
   if (!projected) return report_faults(projected.error());
-  const report::Answer answer = answer_of(*projected);
+  const int rank =
+      static_cast<int>(number_of(arguments, "--rank", projected->projection.memory.peak_stage));
+  report::Answer answer = answer_of(*projected);
+  const Result<projection::AllocationTrace> trace = trace_of(*projected, rank);
+  const bool asked = arguments.has("--snapshot") || arguments.has("--rank");
+  if (!trace && asked) return report_faults(trace.error());
+  projection::MemoryTimeline timeline;
+  if (trace) {
+    timeline = {trace->rank, trace->phases, projection::top_at_peak(*trace, kTopTensors)};
+    answer.timeline = &timeline;
+  }
+  if (arguments.has("--snapshot")) {
+    const int code = write_named(arguments.value("--snapshot"),
+                                 report::memory_snapshot(*trace, answer.version), arguments);
+    if (code != kAnswered) return code;
+  }
   const std::string text = render_memory(answer, *format, arguments);
   return deliver(text, arguments, fit_code(arguments, projected->projection.memory.fits));
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "eratos/job/job.h"
+#include "eratos/projection/allocation_trace.h"
 #include "eratos/projection/projection.h"
 #include "eratos/text/tree.h"
 
@@ -17,6 +18,7 @@ struct Answer {
   const job::JobSpec* spec = nullptr;
   const job::CheckedJob* checked = nullptr;
   const projection::Projection* projection = nullptr;
+  const projection::MemoryTimeline* timeline = nullptr;  // of `memory`; null: none could be drawn
   text::Node job;                                    // the normalised job
   std::string version;                               // of eratos
   std::size_t defaults = 0;                          // values that the file did not state

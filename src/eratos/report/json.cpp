@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "eratos/report/memory_timeline.h"
 #include "eratos/text/dump.h"
 
 namespace eratos::report {
@@ -204,6 +205,7 @@ std::string memory_json(const Answer& a) {
   }
   Node memory = memory_node(p.memory);
   memory.set("saved_by_module_bytes", std::move(saved));
+  if (a.timeline != nullptr) memory.set("timeline", timeline_node(*a.timeline));
 
   Node out = document(a.version);
   out.set("job", a.job);

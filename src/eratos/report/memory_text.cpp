@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "eratos/report/memory_table.h"
+#include "eratos/report/memory_timeline.h"
 #include "eratos/report/quantity.h"
 #include "eratos/report/text.h"
 
@@ -45,6 +46,7 @@ std::string memory_text(const Answer& a, const Style& style) {
   }
   std::string out = headline(a, style) + '\n' + facts.text(0, style) + '\n';
   out += stage_table(m, style) + '\n' + module_table(m, style);
+  if (a.timeline != nullptr) out += '\n' + timeline_tables(*a.timeline, style);
   const std::string after = notes(a, style);
   if (!after.empty()) out += '\n' + after;
   return out;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "eratos/report/memory_table.h"
+#include "eratos/report/memory_timeline.h"
 #include "eratos/report/page.h"
 #include "eratos/report/quantity.h"
 #include "eratos/report/text.h"
@@ -135,6 +136,18 @@ Page memory_page(const Answer& a) {
                           fmt::format("{:.3f} GiB", bytes.value / kGiB), share, percent(share)});
   }
   page.sections.push_back(std::move(saved));
+  if (a.timeline != nullptr) {
+    Section timeline;
+    timeline.heading = "timeline";
+    timeline.note = fmt::format("allocated on stage {}", a.timeline->rank);
+    timeline.tables.push_back(phase_rows(*a.timeline, false));
+    page.sections.push_back(std::move(timeline));
+    Section top;
+    top.heading = "most at the peak";
+    top.note = fmt::format("of tensors on stage {}", a.timeline->rank);
+    top.tables.push_back(top_rows(*a.timeline));
+    page.sections.push_back(std::move(top));
+  }
   return page;
 }
 

@@ -7,9 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "eratos/base/rng.h"
+#include "eratos/parallel/schedules.h"
+#include "eratos/projection/projection.h"
 #include "eratos/reader/catalogue.h"
 #include "eratos/reader/job_yaml.h"
 #include "eratos/reader/layout.h"
+#include "eratos/reader/nanotron.h"
 #include "eratos/reader/primus.h"
 #include "eratos/reader/read_job.h"
 #include "eratos/reader/torchtitan.h"
@@ -63,15 +66,39 @@ T pick(Rng& rng, std::initializer_list<T> items) {
 }
 bool toss(Rng& rng) { return rng.below(2) == 1; }
 
-// Jobs of everything that Megatron's arguments can say.
-job::JobSpec random_job(Rng& rng, const char* framework) {
+bool legal(const job::JobSpec& job) {
+  job::CheckedJob checked;
+  return job::check(job, checked).empty() && projection::schedule_faults(checked).empty();
+}
+
+// Schedules that Primus runs, for the chunks that the job has: its own 1F1B orders, the zero-bubble
+// ones of its pipeline, and those of the zero-bubble patch, which alone checks the step afterwards.
+void random_primus_schedule(Rng& rng, job::JobSpec& job) {
+  if (job.parallel.pp == 1) return;
+  if (job.parallel.vpp > 2) {
+    job.schedule.algorithm = pick(rng, {"auto", "interleaved-1f1b"});
+  } else if (job.parallel.vpp == 2) {
+    job.schedule.algorithm = pick(rng, {"auto", "interleaved-1f1b", "zbv", "v-half", "v-min"});
+  } else {
+    job.schedule.algorithm = pick(rng, {"auto", "1f1b", "zb-h1", "zb-auto"});
+  }
+  const parallel::ScheduleFacts* facts = parallel::find_schedule_facts(job.schedule.algorithm);
+  const bool patched = facts != nullptr && facts->splits_backward && facts->name != "zb-h1";
+  if (job.schedule.algorithm == "zb-auto") {
+    job.schedule.activation_limit = pick(rng, {1, 2}) * job.parallel.pp;
+  }
+  if (patched) job.schedule.post_validation = toss(rng);
+}
+
+// Jobs of everything that Megatron's arguments can say; some are no legal jobs.
+job::JobSpec drawn_job(Rng& rng, const char* framework) {
   job::JobSpec job;
   job.model = good(load_model(pick(rng, {"llama3.1-8b", "llama2-70b", "mixtral-8x7b", "gpt3-175b",
                                          "deepseek-v2-lite", "deepseek-v3", "qwen3-30b-a3b"})));
   const bool moe = model::is_moe(job.model);
   job.name = "random";
   job.framework = good(load_framework(framework));
-  job.cluster = {};
+  job.cluster = good(load_cluster("mi355x-32x8"));
   job.parallel.tp = pick(rng, {1, 2, 4, 8});
   job.parallel.pp = pick(rng, {1, 2, 4});
   job.parallel.cp = pick(rng, {1, 2});
@@ -147,18 +174,39 @@ job::JobSpec random_job(Rng& rng, const char* framework) {
   job.framework.fusions.rotary = toss(rng);
   job.framework.fusions.permute = toss(rng);
   job.framework.vocab_divisible_by = pick(rng, {1, 128});
+  if (job.framework.name == "primus-megatron") random_primus_schedule(rng, job);
   return job;
+}
+
+// A legal one, on 256 accelerators.
+job::JobSpec random_job(Rng& rng, const char* framework) {
+  for (;;) {
+    job::JobSpec job = drawn_job(rng, framework);
+    if (legal(job)) return job;
+  }
+}
+
+// All but the cluster came back.
+std::string shown_but_cluster(std::vector<Unsaid> unsaid) {
+  std::erase_if(unsaid, [](const Unsaid& u) { return u.path == "cluster"; });
+  return shown(unsaid);
 }
 
 TEST(ExportJob, ThreeHundredRandomJobsComeBackFromPrimus) {
   Rng rng(3);
+  std::set<std::string> schedules;
   for (int i = 0; i < 300; ++i) {
     const job::JobSpec job = random_job(rng, "primus-megatron");
+    schedules.insert(job.schedule.algorithm + (job.schedule.post_validation ? " checked" : ""));
     const auto written = good(export_job(job, "primus"), std::to_string(i));
-    EXPECT_EQ(shown(written.unsaid), "") << i;
+    EXPECT_EQ(shown_but_cluster(written.unsaid), "") << i;
     if (HasFailure()) break;
     EXPECT_EQ(shown(unsaid_of(job, primus_read(written.text).job)), "") << i;
   }
+  EXPECT_EQ(schedules,
+            (std::set<std::string>{"auto", "1f1b", "interleaved-1f1b", "zb-h1", "zb-auto",
+                                   "zb-auto checked", "zbv", "zbv checked", "v-half",
+                                   "v-half checked", "v-min", "v-min checked"}));
 }
 
 TEST(ExportJob, ThreeHundredRandomJobsComeBackFromMegatronsArguments) {
@@ -166,8 +214,36 @@ TEST(ExportJob, ThreeHundredRandomJobsComeBackFromMegatronsArguments) {
   for (int i = 0; i < 300; ++i) {
     const job::JobSpec job = random_job(rng, "megatron");
     const auto written = good(export_job(job, "megatron"), std::to_string(i));
-    EXPECT_EQ(shown(written.unsaid), "") << i;
+    EXPECT_EQ(shown_but_cluster(written.unsaid), "") << i;
     if (HasFailure()) break;
+  }
+}
+
+// What Megatron's and Primus's words cannot say is named, schedule by schedule; its own 1F1B orders
+// by their names are what it runs anyway.
+TEST(ExportJob, SchedulesThatCannotBeSaidAreNamed) {
+  for (const parallel::ScheduleFacts& facts : parallel::kScheduleFacts) {
+    if (facts.name == "none") continue;
+    job::JobSpec job;
+    job.model = good(load_model("llama3.1-8b"));
+    job.framework = good(load_framework("megatron"));
+    job.cluster = good(load_cluster("mi355x-32x8"));
+    job.parallel.sharding = parallel::Sharding::zero1;
+    job.parallel.pp = 4;
+    job.parallel.vpp = facts.least_vpp;
+    job.batch = {.micro = 1, .global = 1024, .sequence = 2048};
+    job.schedule.algorithm = std::string(facts.name);
+    ASSERT_TRUE(legal(job)) << facts.name;
+    const bool own = facts.name == "1f1b" || facts.name == "interleaved-1f1b";
+    EXPECT_EQ(paths(good(export_job(job, "megatron")).unsaid).contains("schedule.algorithm"), !own)
+        << facts.name;
+    if (!facts.cuts_output) continue;
+    job.schedule.output_layer = parallel::OutputLayer::two_barriers;
+    ASSERT_TRUE(legal(job)) << facts.name;
+    for (const char* target : {"megatron", "primus", "torchtitan", "nanotron"}) {
+      EXPECT_TRUE(paths(good(export_job(job, target)).unsaid).contains("schedule.output_layer"))
+          << facts.name << ' ' << target;
+    }
   }
 }
 
@@ -214,15 +290,15 @@ std::vector<job::StageLayout> dealt(int layers, int stages, int first, int last)
   return out;
 }
 
-// Jobs of everything that torchtitan's keys can say, on 256 accelerators.
-job::JobSpec random_titan_job(Rng& rng) {
+// Jobs of everything that torchtitan's keys can say, on 256 accelerators; some are not legal.
+job::JobSpec drawn_titan_job(Rng& rng) {
   job::JobSpec job;
   job.model = good(load_model(pick(rng, {"llama3.1-8b", "llama3.1-70b", "deepseek-v2-lite",
                                          "deepseek-v3-nomtp", "qwen3-30b-a3b", "qwen3-8b"})));
   const bool moe = model::is_moe(job.model);
   job.name = "random";
   job.framework = good(load_framework(pick(rng, {"torchtitan", "torchtitan-eager"})));
-  job.cluster = good(load_cluster("h100-sxm-32x8"));
+  job.cluster = good(load_cluster("mi355x-32x8"));
   job.parallel.tp = pick(rng, {1, 2, 4, 8});
   job.parallel.sequence_parallel = job.parallel.tp > 1;
   job.parallel.pp = pick(rng, {1, 2, 4});
@@ -240,8 +316,9 @@ job::JobSpec random_titan_job(Rng& rng) {
   if (job.parallel.pp > 1) {
     const bool chunks = toss(rng);
     job.parallel.vpp = chunks ? 2 : 1;
-    job.schedule.algorithm =
-        chunks ? pick(rng, {"interleaved-1f1b", "dualpipev", "zbv"}) : pick(rng, {"1f1b", "gpipe"});
+    job.schedule.algorithm = chunks
+                                 ? pick(rng, {"interleaved-1f1b", "looped-bfs", "dualpipev", "zbv"})
+                                 : pick(rng, {"1f1b", "gpipe"});
     job.layout.stages = dealt(job.model.layers(), job.parallel.pp * job.parallel.vpp,
                               pick(rng, {0, 1}), pick(rng, {0, 1, 2}));
     job.layout.text = layout_text(job.layout.stages);
@@ -289,16 +366,76 @@ job::JobSpec random_titan_job(Rng& rng) {
   return job;
 }
 
+job::JobSpec random_titan_job(Rng& rng) {
+  for (;;) {
+    job::JobSpec job = drawn_titan_job(rng);
+    if (legal(job)) return job;
+  }
+}
+
 TEST(ExportJob, ThreeHundredRandomJobsComeBackFromTorchtitan) {
   Rng rng(13);
+  std::set<std::string> schedules;
   for (int i = 0; i < 300; ++i) {
     const job::JobSpec job = random_titan_job(rng);
+    schedules.insert(job.schedule.algorithm);
     const auto written = good(export_job(job, "torchtitan"), std::to_string(i));
     auto named = paths(written.unsaid);
     EXPECT_EQ(named.erase("cluster"), 1U) << i;
     EXPECT_TRUE(named.empty()) << i << ": " << shown(written.unsaid) << written.text;
     EXPECT_EQ(shown(unsaid_of(job, titan_read(written.text, job).job)), "") << i;
     if (HasFailure()) break;
+  }
+  EXPECT_EQ(schedules, (std::set<std::string>{"auto", "1f1b", "gpipe", "interleaved-1f1b",
+                                              "looped-bfs", "dualpipev", "zbv"}));
+}
+
+// Jobs of everything that nanotron's keys can say, on 256 accelerators; legal ones.
+job::JobSpec random_nanotron_job(Rng& rng) {
+  for (;;) {
+    job::JobSpec job;
+    job.model = good(load_model(pick(rng, {"llama3.1-8b", "llama2-7b", "llama2-70b", "llama3.1-70b",
+                                           "mixtral-8x7b", "qwen2.5-7b"})));
+    const bool moe = model::is_moe(job.model);
+    job.name = "random";
+    job.framework = good(load_framework("nanotron"));
+    job.cluster = good(load_cluster("mi355x-32x8"));
+    job.parallel.tp = pick(rng, {1, 2, 4, 8});
+    job.parallel.pp = pick(rng, {1, 2, 4});
+    job.parallel.cp = pick(rng, {1, 2});
+    job.parallel.ep = moe ? pick(rng, {1, 2, 4, 8}) : 1;
+    job.parallel.etp = moe ? pick(rng, {1, job.parallel.tp}) : 1;
+    job.parallel.sequence_parallel = toss(rng);
+    job.parallel.sharding = pick(rng, {parallel::Sharding::none, parallel::Sharding::zero1,
+                                       parallel::Sharding::zero2, parallel::Sharding::zero3});
+    job.batch = {.micro = pick(rng, {1, 2, 3}),
+                 .global = pick(rng, {512, 768, 1536}),
+                 .sequence = pick(rng, {2048, 4096})};
+    job.precision = pick(rng, {job::Recipe::bf16, job::Recipe::fp16, job::Recipe::fp32});
+    job.optimizer.kind = pick(rng, {"adam", "sgd"});
+    job.optimizer.main_gradient = pick(rng, {DType::fp32, DType::bf16});
+    job.recompute.granularity = pick(rng, {job::Granularity::none, job::Granularity::full});
+    job.overlap.tp = toss(rng);
+    job.schedule.algorithm = pick(rng, {"1f1b", "gpipe"});
+    job.framework.saved.gathered_input = toss(rng);
+    job.framework.vocab_divisible_by = pick(rng, {1, 128});
+    if (moe) {
+      job.routing.dispatcher = pick(rng, {job::Dispatcher::alltoall, job::Dispatcher::allgather});
+    }
+    job.loss_fused = job.framework.loss.fused_by_default;
+    if (legal(job)) return job;
+  }
+}
+
+TEST(ExportJob, ThreeHundredRandomJobsComeBackFromNanotron) {
+  Rng rng(19);
+  for (int i = 0; i < 300; ++i) {
+    const job::JobSpec job = random_nanotron_job(rng);
+    const auto written = good(export_job(job, "nanotron"), std::to_string(i));
+    EXPECT_EQ(shown_but_cluster(written.unsaid), "") << i << '\n' << written.text;
+    if (HasFailure()) break;
+    const text::Node root = good(text::parse_yaml(written.text, "again.yaml"), "yaml");
+    EXPECT_EQ(shown(unsaid_of(job, good(read_nanotron(root, "again.yaml")).job)), "") << i;
   }
 }
 
@@ -346,7 +483,7 @@ TEST(ExportJob, AdaptersAreWrittenOrNamed) {
       job.lora.targets.set(static_cast<std::size_t>(ops::Module::expert_in));
     }
     const auto primus = good(export_job(job, "primus"), std::to_string(i));
-    EXPECT_EQ(shown(primus.unsaid), "") << i;
+    EXPECT_EQ(shown_but_cluster(primus.unsaid), "") << i;
     EXPECT_NE(primus.text.find("post_trainer:"), std::string::npos);
     for (const char* target : {"megatron", "nanotron", "torchtitan"}) {
       const auto written = export_job(job, target);

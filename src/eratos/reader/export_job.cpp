@@ -209,6 +209,20 @@ Result<Exported> write_torchtitan(const job::JobSpec& job) {
 
 }  // namespace
 
+namespace {
+
+// `auto` and the name of what it stands for order alike. Source: Megatron-LM
+// core/pipeline_parallel/schedules.py, get_forward_backward_func.
+bool same_schedule(const job::JobSpec& a, const job::JobSpec& b) {
+  const auto name = [](const job::JobSpec& job) -> std::string_view {
+    if (job.schedule.algorithm != "auto") return job.schedule.algorithm;
+    return job.parallel.vpp > 1 ? "interleaved-1f1b" : "1f1b";
+  };
+  return name(a) == name(b);
+}
+
+}  // namespace
+
 std::vector<Unsaid> unsaid_of(const job::JobSpec& job, const job::JobSpec& again) {
   const auto mine = values_of(job);
   const auto its = values_of(again);
@@ -227,6 +241,7 @@ std::vector<Unsaid> unsaid_of(const job::JobSpec& job, const job::JobSpec& again
   };
   for (const auto& [path, value] : mine) {
     if (said_above(path)) continue;
+    if (path == "schedule.algorithm" && same_schedule(job, again)) continue;
     const auto found = its.find(path);
     const std::string read = found == its.end() ? "" : found->second;
     if (!said_elsewhere(path) && value != read) out.push_back({path, value, read});

@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "eratos/reader/schedule_words.h"
 #include "eratos/reader/export_job.h"
 #include "eratos/reader/job_yaml.h"
+#include "eratos/reader/schedule_words.h"
 
 namespace eratos::reader {
 
@@ -148,11 +148,18 @@ void write_schedule(Keys& keys, bool primus) {
   keys.copy_some("microbatch_group_size_per_vp_stage", "schedule.group_size");
   const std::string algorithm = job.word("schedule.algorithm");
   if (!primus || algorithm == "auto") return;
+  const bool checked = job.is_on("schedule.post_validation");
+  const std::string_view setup = zero_bubble_v_word(algorithm);
   if (algorithm == "zb-auto") {
     keys.put("patch_zero_bubble", true);
     keys.put("enable_zero_bubble", true);
     keys.copy_some("zero_bubble_max_pending_backward", "schedule.activation_limit");
-    keys.put("enable_optimizer_post_validation", job.is_on("schedule.post_validation"));
+    keys.put("enable_optimizer_post_validation", checked);
+  } else if (checked && !setup.empty()) {  // Primus's own pipeline steps after a barrier
+    keys.put("patch_zero_bubble", true);
+    keys.put("zero_bubble_v_schedule", true);
+    keys.put("zero_bubble_v_schedule_mem_setup", std::string(setup));
+    keys.put("enable_optimizer_post_validation", true);
   } else if (const std::string_view word = primus_schedule_word(algorithm); !word.empty()) {
     keys.put("patch_primus_pipeline", true);
     keys.put("pp_algorithm", std::string(word));

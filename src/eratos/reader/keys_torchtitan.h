@@ -47,7 +47,7 @@ inline constexpr KeyRow kTorchtitanKeys[] = {
     {"parallelism.disable_loss_parallel", "loss.fused", Say::by_rule},
     {"parallelism.enable_compiled_autograd", "", Say::nothing, kKernel},
     {"parallelism.pipeline_parallel_schedule", "schedule.algorithm", Say::by_rule,
-     "1F1B=1f1b,GPipe=gpipe,Interleaved1F1B=interleaved-1f1b,"
+     "1F1B=1f1b,GPipe=gpipe,Interleaved1F1B=interleaved-1f1b,LoopedBFS=looped-bfs,"
      "ZBVZeroBubble=zbv,DualPipeV=dualpipev"},
     {"parallelism.pipeline_parallel_layers_per_stage", "parallel.vpp", Say::by_rule},
     {"parallelism.pipeline_parallel_microbatch_size", "batch.micro", Say::by_rule},

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "eratos/reader/layout.h"
-#include "eratos/reader/schedule_words.h"
 #include "eratos/reader/megatron_job.h"
+#include "eratos/reader/schedule_words.h"
 
 namespace eratos::reader {
 
@@ -202,13 +202,19 @@ void read_schedule(MegatronKeys& keys, job::JobSpec& job) {
   const bool own = keys.is_on("patch_primus_pipeline");
   const std::string algorithm = keys.word("pp_algorithm").value_or("1f1b-interleaved");
   if (own && job.parallel.pp > 1) {
-    // Its own 1F1B orders are Megatron's.
-    if (algorithm == "1f1b" || algorithm == "1f1b-interleaved") return;
+    // Its own 1F1B orders are Megatron's, which vpp chooses; a name that says the same is kept.
+    if (algorithm == "1f1b" || algorithm == "1f1b-interleaved") {
+      const bool said =
+          keys.word("pp_algorithm") && (algorithm == "1f1b") == (job.parallel.vpp <= 1);
+      if (said) job.schedule.algorithm = std::string(primus_schedule(algorithm));
+      return;
+    }
     const std::string_view ours = primus_schedule(algorithm);
     if (ours.empty()) {
-      keys.fail("pp_algorithm", "pipeline schedule `" + algorithm + "` is not modelled",
-                "use 1f1b, 1f1b-interleaved, zero-bubble, zero-bubble-heuristic, zbv-formatted, v-half "
-                "or v-min");
+      keys.fail(
+          "pp_algorithm", "pipeline schedule `" + algorithm + "` is not modelled",
+          "use 1f1b, 1f1b-interleaved, zero-bubble, zero-bubble-heuristic, zbv-formatted, v-half "
+          "or v-min");
       return;
     }
     job.schedule.algorithm = std::string(ours);
@@ -223,7 +229,14 @@ void read_schedule(MegatronKeys& keys, job::JobSpec& job) {
   const bool post_validation = keys.is_on("enable_optimizer_post_validation");
   if (!zero_bubble || !(enabled || v_schedule) || job.parallel.pp == 1) return;
   if (v_schedule) {
-    job.schedule.algorithm = setup == "zb" ? "zbv" : "v-" + setup;
+    const std::string_view ours = zero_bubble_v(setup);
+    if (ours.empty()) {
+      keys.fail("zero_bubble_v_schedule_mem_setup",
+                "`zero_bubble_v_schedule_mem_setup` cannot be `" + setup + "`",
+                "it is min, half or zb", "schedule.algorithm");
+      return;
+    }
+    job.schedule.algorithm = std::string(ours);
     keys.note("schedule.algorithm", "zero_bubble_v_schedule_mem_setup");
   } else {
     job.schedule.algorithm = "zb-auto";

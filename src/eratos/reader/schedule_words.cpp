@@ -24,11 +24,30 @@ constexpr std::pair<std::string_view, std::string_view> kPrimus[] = {
     {"zbv-greedy-min", "v-min"},
 };
 
+constexpr std::pair<std::string_view, std::string_view> kZeroBubbleV[] = {
+    {"min", "v-min"}, {"half", "v-half"}, {"zb", "zbv"}};
+
+template <class Table>
+std::string_view ours_of(const Table& table, std::string_view word) {
+  for (const auto& [theirs, ours] : table) {
+    if (theirs == word) return ours;
+  }
+  return {};
+}
+
+template <class Table>
+std::string_view theirs_of(const Table& table, std::string_view word) {
+  for (const auto& [theirs, ours] : table) {
+    if (ours == word) return theirs;
+  }
+  return {};
+}
+
 }  // namespace
 
 bool set_schedule(std::string_view word, job::JobSpec& job) {
-  // Source: arXiv 2401.10241, section 5.1: ZB-1p and ZB-2p are the automatic schedule limited to the
-  // activations of p and of 2p micro-batches.
+  // Source: arXiv 2401.10241, section 5.1: ZB-1p and ZB-2p are the automatic schedule limited to
+  // the activations of p and of 2p micro-batches.
   if (word == "zb-1p" || word == "zb-2p") {
     job.schedule.algorithm = "zb-auto";
     job.schedule.activation_limit = (word == "zb-1p" ? 1 : 2) * job.parallel.pp;
@@ -39,18 +58,10 @@ bool set_schedule(std::string_view word, job::JobSpec& job) {
   return true;
 }
 
-std::string_view primus_schedule(std::string_view word) {
-  for (const auto& [theirs, ours] : kPrimus) {
-    if (theirs == word) return ours;
-  }
-  return {};
-}
+std::string_view primus_schedule(std::string_view word) { return ours_of(kPrimus, word); }
+std::string_view primus_schedule_word(std::string_view ours) { return theirs_of(kPrimus, ours); }
 
-std::string_view primus_schedule_word(std::string_view ours) {
-  for (const auto& [theirs, name] : kPrimus) {
-    if (name == ours) return theirs;
-  }
-  return {};
-}
+std::string_view zero_bubble_v(std::string_view word) { return ours_of(kZeroBubbleV, word); }
+std::string_view zero_bubble_v_word(std::string_view ours) { return theirs_of(kZeroBubbleV, ours); }
 
 }  // namespace eratos::reader

@@ -79,7 +79,8 @@ void read_pipeline(Translation& t, const Degrees& d, int layers) {
   const std::string_view ours = our_word(find_row(kTorchtitanKeys, kSchedule)->words, schedule);
   if (ours.empty()) {
     t.fail(kSchedule, "pipeline schedule `" + schedule + "` is not modelled",
-           "use 1F1B, Interleaved1F1B, GPipe, ZBVZeroBubble or DualPipeV", "schedule.algorithm");
+           "use 1F1B, Interleaved1F1B, LoopedBFS, GPipe, ZBVZeroBubble or DualPipeV",
+           "schedule.algorithm");
     return;
   }
   t.put("schedule.algorithm", Node::string(std::string(ours)), kSchedule);
@@ -88,7 +89,8 @@ void read_pipeline(Translation& t, const Degrees& d, int layers) {
   int stages = d.pp * (one_chunk ? 1 : 2);
   if (per_stage && *per_stage > 0) stages = (effective + *per_stage - 1) / *per_stage;
   const bool two_chunks = ours == "zbv" || ours == "dualpipev";
-  if (stages % d.pp != 0 || (one_chunk && stages != d.pp) || (two_chunks && stages != 2 * d.pp) || stages > layers || layers == 0) {
+  if (stages % d.pp != 0 || (one_chunk && stages != d.pp) || (two_chunks && stages != 2 * d.pp) ||
+      stages > layers || layers == 0) {
     if (layers > 0) {
       t.fail("parallelism.pipeline_parallel_layers_per_stage",
              std::to_string(stages) + " stages do not fit " + schedule + " on " +

@@ -64,14 +64,12 @@ Section figures(const std::vector<Compared>& all, const std::vector<std::string>
                 const std::vector<Difference>& counts) {
   Section out;
   out.heading = "what each costs";
-  out.note = "ratio: step to the first's; GiB: device memory of the fullest stage, " +
-             gib_number(all[0].answer.projection->memory.capacity) + " there";
   const Bytes capacity = all[0].answer.projection->memory.capacity;
   const bool one_capacity = std::all_of(all.begin(), all.end(), [&](const Compared& c) {
     return c.answer.projection->memory.capacity == capacity;
   });
-  if (!one_capacity)
-    out.note = "ratio: step to the first's; GiB: device memory of the fullest stage";
+  out.note = "ratio: step to the first's; GiB: device memory of the fullest stage";
+  if (one_capacity) out.note += ", of " + gib_number(capacity);
   std::vector<Column> columns{{""}};
   for (const Difference& d : counts) {
     columns.push_back({d.path.substr(d.path.rfind('.') + 1), Align::right});

@@ -13,21 +13,24 @@ constexpr std::string_view kStyle = R"(
 :root { color-scheme: light dark; --ink: #1c2430; --dim: #5d6b7d; --paper: #fff; --line: #dfe5ec;
   --bar: #0072b2; --good: #16784a; --bad: #b3261e;
   --c0: #0072b2; --c1: #e69f00; --c2: #009e73; --c3: #cc79a7; --c4: #d55e00; --c5: #9aa7b5;
-  --c6: #57697c; --ground: #f1f4f8; --hatch: #c9d3df; --edge: #4a5a70; }
+  --c6: #57697c; --c7: #56b4e9; --c8: #d9c72e; --c9: #7a4b2a; --ground: #f1f4f8;
+  --hatch: #c9d3df; --edge: #4a5a70; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e9f0; --dim: #9aa8b8; --paper: #12171e;
   --line: #2b3542; --bar: #56b4e9; --good: #5ccf95; --bad: #ff8a80;
   --c0: #56b4e9; --c1: #e69f00; --c2: #1fb58a; --c3: #d58fb6; --c4: #e8722a; --c5: #6d7b8a;
-  --c6: #a9b8c8; --ground: #1a222c; --hatch: #33404f; --edge: #a9b8c8; } }
+  --c6: #a9b8c8; --c7: #3a6fd8; --c8: #f0e442; --c9: #b98a63; --ground: #1a222c;
+  --hatch: #33404f; --edge: #a9b8c8; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 64rem; padding: 1rem; background: var(--paper);
   color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.35rem; margin: .5rem 0; } h2 { font-size: 1.05rem; margin: 1.8rem 0 .2rem; }
+h1, .dim, td.prose, .stacks span { white-space: pre-wrap; }
 p { margin: .2rem 0; } .dim, figcaption { color: var(--dim); font-size: .9em; }
 .scroll { overflow-x: auto; margin: .5rem 0; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th { color: var(--dim); font-weight: 500; text-align: left; }
 th, td { padding: .22rem .7rem .22rem 0; border-bottom: 1px solid var(--line); }
-td { white-space: nowrap; } td.prose { white-space: normal; }
+td, thead th { white-space: nowrap; }
 td.r, th.r { text-align: right; } tr.strong td { font-weight: 600; }
 .good { color: var(--good); font-weight: 600; } .bad { color: var(--bad); font-weight: 600; }
 .bars { display: grid; grid-template-columns: max-content max-content max-content minmax(6rem, 1fr);

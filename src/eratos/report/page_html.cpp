@@ -12,6 +12,9 @@ namespace eratos::report {
 
 namespace {
 
+// As many as the step has parts; html.cpp names them --c0 to --c9.
+constexpr std::size_t kColours = 10;
+
 // Rectangles of one bar. Widths are in hundredths of a percent of the bar's box.
 std::string bar_svg(const std::vector<std::pair<double, std::size_t>>& parts, bool plain,
                     const std::string& title, double limit = 1) {
@@ -25,7 +28,7 @@ std::string bar_svg(const std::vector<std::pair<double, std::size_t>>& parts, bo
     const long wide = std::lround(std::clamp(share, 0.0, 1.0) * 10000);
     if (wide <= 0) continue;
     out += fmt::format("<rect x=\"{}\" width=\"{}\" height=\"100\" fill=\"var(--{})\"/>", at, wide,
-                       plain ? std::string("bar") : fmt::format("c{}", colour % 7));
+                       plain ? std::string("bar") : fmt::format("c{}", colour % kColours));
     at += wide;
   }
   if (limit < 1) {
@@ -55,7 +58,12 @@ std::string stacks_of(const std::vector<Stack>& stacks) {
   if (stacks.empty()) return "";
   std::string out = "<p class=\"legend\">";
   for (std::size_t i = 0; i < stacks[0].parts.size(); ++i) {
-    out += fmt::format("<span><i style=\"background:var(--c{})\"></i>{}</span>", i % 7,
+    // A part that no bar shows needs no colour explained.
+    const bool seen = std::any_of(stacks.begin(), stacks.end(), [&](const Stack& s) {
+      return std::lround(s.parts[i].second * 10000) > 0;
+    });
+    if (!seen) continue;
+    out += fmt::format("<span><i style=\"background:var(--c{})\"></i>{}</span>", i % kColours,
                        escaped(stacks[0].parts[i].first));
   }
   out += "</p>\n<div class=\"stacks\">\n";

@@ -94,6 +94,23 @@ TEST(Step, TheDistributedOptimizerScattersAndGathers) {
 }
 
 // Experts reduce over the ranks that hold the same ones: world 16, pp 1, ep 8: edp 2.
+// Two ranks, each with both halves: all 8.03e9 weights, dp 4. Summed over 8 ranks instead of 4, each
+// weight costs an eighth of its fp32 gradient and of its bf16 self more: (4 + 2) / 8 bytes.
+TEST(Step, BothCopiesOfABidirectionalPipelineShareTheirSums) {
+  job::JobSpec spec = job_of(llama(kLlama3_8b), 8, {1, 64, 8192});
+  spec.parallel.pp = 2;
+  spec.parallel.sharding = parallel::Sharding::zero1;
+  spec.schedule.algorithm = "dualpipe";
+  const Lowered l = lowered(spec);
+  const std::vector<Traffic> traffic = traffic_of(l.all.step_ops[0]);
+  ASSERT_EQ(traffic.size(), 3u);
+  EXPECT_EQ(traffic[0], (Traffic{Module::gradient_reduce, CollectiveKind::send_recv, Axis::pp,
+                                 (kMatrices + kNorms) * 6 / 8}));
+  EXPECT_EQ(traffic[1].bytes, 4 * (kMatrices + kNorms));
+  // Sharded state is cut over both copies too.
+  EXPECT_EQ(elementwise_bytes(l.all.step_ops[0], Module::optimizer), 30 * (kMatrices + kNorms) / 8);
+}
+
 TEST(Step, ExpertsReduceOverTheirOwnGroup) {
   job::JobSpec spec = job_of(mixtral(kMixtral8x7b, 8, 2), 16, {1, 16, 4096});
   spec.parallel.ep = 8;

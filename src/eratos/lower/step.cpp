@@ -89,6 +89,23 @@ void reduce_gradients(const job::CheckedJob& job, double elements, double narrow
 // Assumes: sharded state is cut over both copies of a bidirectional pipeline too.
 int copies(const job::CheckedJob& job) { return parallel::copies_of(job.parallel.placement); }
 
+// A stage of a bidirectional pipeline lies on two ranks, so its gradients are summed over 2 d ranks
+// instead of d, and its parameters gathered from as many. A ring over n ranks moves (n - 1) / n of the
+// bytes each way: the second rank adds 1 / (2 d) of the gradients and as much of the parameters, over the
+// link between the two.
+void mirror_gradients(const job::CheckedJob& job, const RankParameters& n, std::vector<ops::Op>& out) {
+  const job::JobSpec& spec = *job.spec;
+  const double gradient = bytes_per_element(job::held_gradient(spec));
+  const double gathered = is_sharded_step(job.parallel.sharding)
+                              ? bytes_per_element(job::activation_dtype(spec.precision))
+                              : gradient;  // an all-reduce: the sums come back
+  const double dense = n.dense / (static_cast<double>(job.parallel.dp) * job.parallel.cp);
+  const double expert = n.expert > 0 ? n.expert / job.parallel.edp() : 0.0;
+  collective(out, Module::gradient_reduce, CollectiveKind::send_recv, Axis::pp, ops::Stream::dp,
+             Bytes{(dense + expert) * (gradient + gathered) / 2},
+             spec.overlap.grad_reduce ? spec.framework.overlap.dp_share : 0.0);
+}
+
 }  // namespace
 
 double dense_shards(const job::CheckedJob& job) {
@@ -146,11 +163,7 @@ void step_ops(const job::CheckedJob& job, const RankParameters& n, std::vector<o
     collective(out, Module::gradient_reduce, CollectiveKind::send_recv, Axis::pp, ops::Stream::pp,
                bytes_of(n.shared_embedding, main), 0.0);
   }
-  if (copies(job) > 1) {
-    // The two ranks that hold a stage of a bidirectional pipeline exchange their gradients.
-    collective(out, Module::gradient_reduce, CollectiveKind::send_recv, Axis::pp, ops::Stream::pp,
-               bytes_of(n.dense + n.expert, main), 0.0);
-  }
+  if (copies(job) > 1) mirror_gradients(job, n, out);
   reduce_gradients(job, n.dense, n.dense_narrow, Axis::dp_cp, out);
   reduce_gradients(job, n.expert, n.expert_narrow, Axis::edp, out);
   if (job.parallel.sharding == Sharding::hsdp && n.dense > 0) {

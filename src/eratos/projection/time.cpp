@@ -196,7 +196,8 @@ ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs
            : 0.0);
   out.host = (out.sum.kernels * host.per_kernel.value + moe_layers * host.per_moe_layer.value) *
                  (1.0 - spec.graph_share) +
-             layers * per_layer + host.per_micro_batch.value;
+             layers * per_layer +
+             (pass == ChunkPass::weight_gradient ? 0.0 : host.per_micro_batch.value);
   const double device = out.sum.device();
   const double n = host.overlap_exponent;
   const double larger = std::max(device, out.host);

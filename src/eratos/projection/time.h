@@ -73,7 +73,8 @@ double price(const ops::Op& op, const Pricing& pricing);
 void time_program(const ops::Program& program, const Pricing& pricing, bool split, ProgramTime& out);
 
 enum class ChunkPass : std::uint8_t { forward, backward, input_gradient, weight_gradient };
-// The host pays for a layer's Python once in forward and once in backward: with its input gradient.
+// The host pays for a layer's and a micro-batch's Python once in forward and once in backward: with the
+// input gradient.
 // Source: Megatron-LM forks put weight gradients into a queue of their own, launched without the
 // layer's code (sail-sg/zero-bubble-pipeline-parallelism, WeightGradStore).
 ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs, ChunkPass pass,

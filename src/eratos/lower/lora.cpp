@@ -92,7 +92,7 @@ class Adapters {
   }
 
   ops::Op exchange(ops::Pass pass, CollectiveKind kind, double elements) const {
-    ops::Op op = op_of(pass, ops::Collective{kind, Axis::tp, bytes_of(elements, c_.activation), 0});
+    ops::Op op = op_of(pass, ops::Collective{kind, Axis::tp, bytes_of(elements, c_.activation), 0, {}});
     op.stream = ops::Stream::tp;
     return op;
   }

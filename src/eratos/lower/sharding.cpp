@@ -13,7 +13,7 @@ ops::Op traffic(ops::Pass pass, ops::Module module, CollectiveKind kind, Axis ax
   op.pass = pass;
   op.module = module;
   op.stream = ops::Stream::dp;
-  op.work = ops::Collective{kind, axis, bytes, overlappable};
+  op.work = ops::Collective{kind, axis, bytes, overlappable, {}};
   return op;
 }
 
@@ -56,7 +56,7 @@ void apply_sharding(ops::Program& p, const job::CheckedJob& job) {
     if (secondary > 0 && part.axis == Axis::dp_cp) {
       // The copy that forward gathered stays cut over the nearest ranks, and backward asks those.
       // Source: arXiv 2306.10209 (ZeRO++), section 3.2, hierarchical partitioning.
-      again.work = ops::Collective{CollectiveKind::all_gather, Axis::hsdp_shard, gathered, share};
+      again.work = ops::Collective{CollectiveKind::all_gather, Axis::hsdp_shard, gathered, share, {}};
     }
     p.backward.insert(p.backward.begin(), again);
     if (part.trained <= 0) continue;

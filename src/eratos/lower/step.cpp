@@ -27,7 +27,7 @@ void collective(std::vector<ops::Op>& out, Module module, CollectiveKind kind, A
   op.pass = ops::Pass::step;
   op.module = module;
   op.stream = stream;
-  op.work = ops::Collective{kind, axis, bytes, overlappable};
+  op.work = ops::Collective{kind, axis, bytes, overlappable, {}};
   out.push_back(op);
 }
 

@@ -23,9 +23,9 @@
 #include "eratos/schedule/steady.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "eratos/schedule/event_loop.h"
@@ -42,7 +42,13 @@ using Step = Workspace::Step;
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-std::uint64_t word(const Action& a) { return std::bit_cast<std::uint64_t>(a); }
+// std::bit_cast, which the standard library of Debian's em++ lacks.
+std::uint64_t word(const Action& a) {
+  static_assert(sizeof(Action) == sizeof(std::uint64_t));
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &a, sizeof bits);
+  return bits;
+}
 
 // The tape is where the turns run: a cell for each row and micro-batch, micro-batch after
 // micro-batch, so that a turn's cells are the last turn's, `stride` further on.

@@ -24,6 +24,13 @@ Result<text::Node> schedule_called(const std::string& name) {
       text::Node out = text::Node::mapping();
       out.set("name", text::Node::string(name));
       out.set("what", text::Node::string(std::string(s->what)));
+      constexpr const char* kPlacements[] = {"looped", "vee", "bidirectional"};
+      out.set("placement", text::Node::string(kPlacements[static_cast<std::size_t>(s->placement)]));
+      out.set("least_chunks", text::Node::integer(s->chunks));
+      out.set("splits_backward", text::Node::boolean(s->splits_backward));
+      out.set("side_by_side", text::Node::boolean(s->side_by_side));
+      out.set("cuts_output", text::Node::boolean(s->cuts_output));
+      out.set("more", text::Node::string("docs/model/schedules.md"));
       return out;
     }
     known.emplace_back(s->name);

@@ -17,6 +17,11 @@ constexpr std::size_t kColumns = 96;
 std::string degrees(const job::JobSpec& spec, const parallel::ParallelSpec& p) {
   std::string out = fmt::format("tp {}, pp {}", p.tp, p.pp);
   if (p.vpp > 1) out += fmt::format(", vpp {}", p.vpp);
+  // One that was asked for; the framework's own choice follows from pp and vpp.
+  if (p.pp > 1 && spec.schedule.algorithm != "auto") out += " by " + spec.schedule.algorithm;
+  if (p.output_layer != parallel::OutputLayer::last_stage) {
+    out += fmt::format(" with {} output layer", parallel::name_of(p.output_layer));
+  }
   if (p.cp > 1) out += fmt::format(", cp {}", p.cp);
   if (model::is_moe(spec.model)) out += fmt::format(", ep {}, etp {}", p.ep, p.etp);
   out += fmt::format(", dp {}", p.dp);
@@ -41,7 +46,8 @@ std::string recompute(const job::RecomputeSpec& r) {
 std::string headline(const Answer& a, const Style& style) {
   const job::JobSpec& spec = *a.spec;
   const hardware::ClusterSpec& c = spec.cluster;
-  const std::string model = spec.model.name.empty() ? spec.name : spec.model.name;
+  std::string model = spec.model.name.empty() ? spec.name : spec.model.name;
+  if (model.empty()) model = "a model without a name";
   std::string out = style.bold(fmt::format("{} on {}", model, c.name)) +
                     fmt::format("   {} x {}, {} node{} of {}\n", c.gpus(), c.accelerator.name,
                                 c.nodes, c.nodes == 1 ? "" : "s", c.gpus_per_node);

@@ -148,7 +148,8 @@ TEST(AttentionKinds, RowsOfTheEmbeddingAreScaledOnce) {
     a.embedding_scale = scale;
     const job::JobSpec spec = job_of(std::move(a), 1, {1, 1, static_cast<int>(kTokens)});
     double bytes = 0;
-    for (const ops::Op& op : lowered(spec).program("embedding").forward) {
+    const Lowered all = lowered(spec);
+    for (const ops::Op& op : all.program("embedding").forward) {
       if (const auto* e = std::get_if<ops::Elementwise>(&op.work)) bytes += e->traffic.value;
     }
     return bytes / kTokens;
@@ -162,7 +163,8 @@ TEST(AttentionKinds, LayersWithoutRotaryPositionsRotateNothing) {
     attention(a).position = position;
     const job::JobSpec spec = job_of(std::move(a), 1, {1, 1, static_cast<int>(kTokens)});
     int count = 0;
-    for (const ops::Op& op : layer_of(lowered(spec)).forward)
+    const Lowered all = lowered(spec);
+    for (const ops::Op& op : layer_of(all).forward)
       count += op.module == ops::Module::rotary;
     return count;
   };

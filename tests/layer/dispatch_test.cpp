@@ -86,7 +86,9 @@ TEST(Dispatch, GroupsKeepATokenOnFewerRanks) {
 TEST(Dispatch, TellsTheExchangeWhatATokenVisits) {
   const auto fanout_of = [](job::Dispatcher dispatcher) {
     ops::Fanout out;
-    for (const ops::Op& op : layer_of(lowered(moe_job(dispatcher))).forward) {
+    const job::JobSpec spec = moe_job(dispatcher);
+    const Lowered all = lowered(spec);
+    for (const ops::Op& op : layer_of(all).forward) {
       if (op.module != ops::Module::dispatch) continue;
       if (const auto* c = std::get_if<ops::Collective>(&op.work)) out = c->fanout;
     }
@@ -190,7 +192,8 @@ TEST(Experts, WithoutAGroupedProductEachLaunchesItsOwnKernels) {
     job::JobSpec spec = moe_job(job::Dispatcher::alltoall);
     spec.framework.fusions.grouped_gemm = grouped;
     int count = 0;
-    for (const ops::Op& op : layer_of(lowered(spec)).forward) {
+    const Lowered all = lowered(spec);
+    for (const ops::Op& op : layer_of(all).forward) {
       if (op.module == ops::Module::expert_in) count += op.kernels;
     }
     return count;

@@ -180,7 +180,8 @@ TEST(Policy, KeepsResultsOfTheNamedModules) {
   EXPECT_EQ(saved(layer_of(lowered(spec))), 4096 * 2 * (4096 + 6144 + 4096.0));
   // Forward is repeated but for the two products, which ran once.
   double again = 0;
-  for (const ops::Op& op : layer_of(lowered(spec)).backward) {
+  const Lowered all = lowered(spec);
+  for (const ops::Op& op : layer_of(all).backward) {
     const bool product = std::holds_alternative<ops::Gemm>(op.work);
     if (product && op.pass == ops::Pass::recompute) again += op.flops().value;
   }

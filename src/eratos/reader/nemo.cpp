@@ -56,10 +56,12 @@ Result<void> add_model(const Node& named, Node& flat) {
   auto model = load_model(known);
   if (!model) return faults(model.error());
   const Node sizes = model_to_node(*model);
+  // A copy: `named` may stand in `flat`, whose entries move when it grows.
+  const text::Place place = named.place();
   const auto put = [&](const char* key, Node value) {
     if (flat.find(key) != nullptr) return;
-    value.set_place(named.place());
-    flat.set(key, std::move(value), named.place());
+    value.set_place(place);
+    flat.set(key, std::move(value), place);
   };
   for (const KeyRow& row : kMegatronKeys) {
     if (row.say != Say::copy || row.field.rfind("model.", 0) != 0) continue;

@@ -70,10 +70,13 @@ charts and users' reports. Constants of `data/` were set with most of these rows
 page says how well one set of constants describes them, not how well it foresees others. A run is
 projectable when it says what a job needs: sizes, degrees, batch, on a GPU.
 
-Two choices flatter the tables. Runs whose source counts FLOPs in a way that cannot be repeated and
+Three choices flatter the tables. Runs whose source counts FLOPs in a way that cannot be repeated and
 states no other speed (`own` in `data/run_flops.csv`: DeepSeek-V4 rows of one AMD sheet) are not
 compared; with them AMD's median was about 9% instead of 5%. And the fp4 rates, the sink factor of
-attention and the rate of chunked scans were set after looking at the few runs they are judged on.
+attention and the rate of chunked scans were set after looking at the few runs they are judged on. The
+vocabulary-parallel and zero-bubble runs do not state their number format, dropout or vocabulary: fp16
+and dropout are their public script's, fp16 was taken up because these runs' own peaks ask for it, and
+the vocabulary follows from the models' printed sizes.
 """
 
 

@@ -18,6 +18,7 @@
 #include "apps/numbers.h"
 #include "apps/output.h"
 #include "eratos/job/job.h"
+#include "eratos/projection/likeness.h"
 #include "eratos/projection/projection.h"
 #include "eratos/reader/catalogue.h"
 #include "eratos/reader/job_yaml.h"
@@ -47,6 +48,8 @@ AccuracyRow row_of(const reader::RunName& name, const std::string& file) {
   row.id = name.id;
   row.family = name.family;
   row.gpu = name.gpu;
+  row.source = name.source;
+  row.model = name.model;
   row.suspect = name.suspect;
   return row;
 }
@@ -160,6 +163,7 @@ void project_row(const reader::Run& run, const calibration::Calibration& calibra
   row.framework = run.spec.framework.name;
   name_schedule(run, row);
   name_layout(run, row);
+  row.like = projection::likeness_of(checked, p);
   row.step_band = multiples(p.confidence.step, p.time.step);
   row.memory_band = multiples(p.confidence.peak, p.memory.device_peak);
   if (run.measured.from != reader::SpeedFrom::none) {

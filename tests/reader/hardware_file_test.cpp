@@ -210,8 +210,10 @@ TEST(HardwareFile, TheBandWidensByTheStatedRule) {
   const auto kin = good(load_calibration("h100-sxm"));
   const auto calibration = good(load_calibration(part));
   const double w = 0.06931 + 0.01823 + 0.06931 + 0.02;
-  EXPECT_NEAR(calibration.residuals.step_high, std::max(kin.residuals.step_high, 0.2) + w, 1e-4);
-  EXPECT_NEAR(calibration.residuals.step_low, std::min(kin.residuals.step_low, -0.2) - w, 1e-4);
+  EXPECT_NEAR(calibration.unmeasured.widening, w, 1e-4);
+  EXPECT_EQ(kin.unmeasured.widening, 0);
+  EXPECT_NE(calibration.unmeasured.basis.find("17.7%"), std::string::npos)
+      << calibration.unmeasured.basis;
   EXPECT_EQ(calibration.part.gemm_of(DType::bf16).peak_fraction,
             kin.part.gemm_of(DType::bf16).peak_fraction);
   EXPECT_FALSE(calibration.part.statements.empty());

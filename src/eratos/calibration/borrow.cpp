@@ -78,11 +78,9 @@ void borrow_from(PartCalibration& part, const hardware::AcceleratorSpec& part_sp
   }
 }
 
-Residuals widened(const Residuals& kin_band, const hardware::AcceleratorSpec& part,
-                  const hardware::AcceleratorSpec& kin) {
+Unmeasured unmeasured(const hardware::AcceleratorSpec& part, const hardware::AcceleratorSpec& kin) {
   constexpr double kPerBorrowed = 0.02;
   constexpr double kPerFactorOfE = 0.1;
-  constexpr double kWidest = 0.8;  // measured = projected / (1 + low) must stay finite
   const struct {
     double part;
     double kin;
@@ -103,17 +101,10 @@ Residuals widened(const Residuals& kin_band, const hardware::AcceleratorSpec& pa
         std::find(part.borrowed.begin(), part.borrowed.end(), figure.field) != part.borrowed.end();
     if (borrowed) w += kPerBorrowed;
   }
-  const Residuals standard;
-  Residuals out;
-  out.step_low = std::max(std::min(kin_band.step_low, standard.step_low) - w, -kWidest);
-  out.step_high = std::max(kin_band.step_high, standard.step_high) + w;
-  out.peak_low = std::min(kin_band.peak_low, standard.peak_low);
-  out.peak_high = std::max(kin_band.peak_high, standard.peak_high);
-  out.basis = "no run of " + part.name + " exists: the band of " + kin.name + ", widened by " +
-              std::to_string(std::lround(w * 1000) / 10) + "." +
-              std::to_string(std::lround(w * 1000) % 10) + "% for figures that differ or are " +
-              "borrowed";
-  return out;
+  return {w, "no run of " + part.name + " exists: " + kin.name + "'s efficiencies, the band " +
+                 "widened by " + std::to_string(std::lround(w * 1000) / 10) + "." +
+                 std::to_string(std::lround(w * 1000) % 10) +
+                 "% for figures that differ or are borrowed"};
 }
 
 }  // namespace eratos::calibration

@@ -20,21 +20,19 @@ namespace eratos::calibration {
 void borrow_from(PartCalibration& part, const hardware::AcceleratorSpec& part_spec,
                  const PartCalibration& kin, const hardware::AcceleratorSpec& kin_spec);
 
-// The error band of a part that nobody has run yet, from its kin's.
+// What a part that nobody has run yet adds to the error band of the runs most alike.
 //
-// Each side is no narrower than the default band and grows by w,
+// Each side of the step's band grows by
 //   w = 0.02 n + 0.1 sum |ln(x)|
 // n: how many of the four figures that rule a step (matrix peak, memory bandwidth, scale-up
 // bandwidth, network cards) were not stated and are the kin's; x: the ratio of each to the kin's,
-// the size of the scale-up domain among them. Memory keeps the default band: its bytes do not
-// depend on rates.
+// the size of the scale-up domain among them. Memory's band stays: its bytes do not depend on rates.
 // Assumes: an efficiency that was measured on one part holds on another within 10% for each factor
 // of e between their rates, and a figure that was not stated within 2% of the step.
 //
 // Worked example: twice the memory bandwidth (0.069), 1.2 times the matrix rate (0.018) and a
-// domain of 16 instead of 8 (0.069), network cards not stated (0.02): w = 0.177, so a kin's band of
+// domain of 16 instead of 8 (0.069), network cards not stated (0.02): w = 0.177, so a band of
 // -0.2 .. 0.2 becomes -0.377 .. 0.377.
-Residuals widened(const Residuals& kin_band, const hardware::AcceleratorSpec& part,
-                  const hardware::AcceleratorSpec& kin);
+Unmeasured unmeasured(const hardware::AcceleratorSpec& part, const hardware::AcceleratorSpec& kin);
 
 }  // namespace eratos::calibration

@@ -13,6 +13,7 @@
 
 #include "eratos/base/dtype.h"
 #include "eratos/base/units.h"
+#include "eratos/calibration/residuals.h"
 
 namespace eratos::calibration {
 
@@ -88,14 +89,10 @@ struct NetworkCurve {
   std::string source;
 };
 
-// Residuals of the fit on comparable published rows: what the error band is made from.
-struct Residuals {
-  double step_low = -0.2;  // 10th percentile of projected / measured - 1
-  double step_high = 0.2;  // 90th
-  double peak_low = -0.1;
-  double peak_high = 0.1;
-  int rows = 0;
-  std::string basis;
+// What widens the band of a part that nobody has run yet (borrow.h).
+struct Unmeasured {
+  double widening = 0;  // added to either side of the step's band
+  std::string basis;    // "" for a part with measurements of its own
 };
 
 // A section of a calibration that is another part's.
@@ -124,7 +121,8 @@ struct PartCalibration {
 struct Calibration {
   std::string name;
   PartCalibration part;
-  Residuals residuals;
+  std::vector<ErrorClass> errors;  // of runs, the most specific class first
+  Unmeasured unmeasured;
 };
 
 }  // namespace eratos::calibration

@@ -43,13 +43,36 @@ struct Scene {
   Workspace& w;
 };
 
+// Rates of the job's own format that were taken from another part are assumed, not calibrated.
+std::string kind_of(const Scene& s, calibration::Borrowing::Section section) {
+  using Section = calibration::Borrowing::Section;
+  const DType format = job::gemm_dtype(s.job.spec->precision);
+  for (const calibration::Borrowing& b : s.calibration.part.statements) {
+    if (b.section == section && (section != Section::matrix || b.dtype == format)) return "assumed";
+  }
+  return "calibrated";
+}
+std::string kind_of_compute(const Scene& s) {
+  using Section = calibration::Borrowing::Section;
+  for (const Section section : {Section::matrix, Section::attention, Section::memory_bound}) {
+    if (kind_of(s, section) == "assumed") return "assumed";
+  }
+  return "calibrated";
+}
+std::string kind_of_traffic(const Scene& s) {
+  using Section = calibration::Borrowing::Section;
+  const bool across_nodes = s.job.spec->cluster.levels.size() > 1;
+  if (across_nodes && kind_of(s, Section::network) == "assumed") return "assumed";
+  return kind_of(s, Section::collective);
+}
+
 Explanation explain_module_time(const Scene& s, ops::Module module) {
   const auto i = static_cast<std::size_t>(module);
   Explanation e{"time.by_module." + std::string(ops::name_of(module)),
                 seconds(s.answer.time.by_module[i]),
                 "m * (forward + backward) of its ops on the critical rank",
                 "kernel and collective models, docs/MODEL.md",
-                "calibrated",
+                kind_of_compute(s),
                 {}};
   return e;
 }
@@ -59,7 +82,7 @@ Explanation explain_compute(const Scene& s) {
                 seconds(s.answer.time.compute),
                 "m * sum over ops of kernel time, slowed by hidden communication",
                 "docs/MODEL.md, kernels; calibration " + s.answer.calibration,
-                "calibrated",
+                kind_of_compute(s),
                 {input("m (micro-batches)", s.job.micro_batches)}};
   for (std::size_t i = 0; i < s.answer.time.by_module.size(); ++i) {
     if (s.answer.time.by_module[i].value > 0.005 * s.answer.time.step.value) {
@@ -98,7 +121,7 @@ Explanation explain_exposed(const Scene& s, const char* axis, Seconds value, con
       seconds(value),
       formula,
       "collective model, docs/MODEL.md; overlap shares of framework " + s.job.spec->framework.name,
-      "calibrated",
+      kind_of_traffic(s),
       {}};
 }
 
@@ -352,8 +375,8 @@ Explanation explain_confidence(const Scene& s) {
   };
   return {"confidence",
           c.basis,
-          "projection * (1 - band), projection * (1 + band)",
-          "residuals of calibration " + s.answer.calibration,
+          "projected / (1 + 90th percentile of the error) to projected / (1 + 10th)",
+          "errors of published runs projected without their group, data/residuals.csv",
           "calibrated",
           {band("confidence.step[0]", seconds(c.step.first), "shortest step of the band"),
            band("confidence.step[1]", seconds(c.step.second), "longest step of the band"),

@@ -4,6 +4,7 @@
 
 #include "eratos/lower/lower.h"
 #include "eratos/projection/compose.h"
+#include "eratos/projection/likeness.h"
 #include "eratos/projection/passes.h"
 #include "eratos/projection/state.h"
 #include "eratos/projection/warnings.h"
@@ -217,12 +218,7 @@ Projection project(const job::CheckedJob& job, const calibration::Calibration& c
   answer_memory(job, options, w, out.memory);
   const double flops = answer_time(job, pricing, w, out.time, out.warnings);
   answer_throughput(job, flops, out.time.step, out.throughput);
-  const calibration::Residuals& r = calibration.residuals;
-  // error = projected / measured - 1, so measured lies between projected / (1 + high) and / (1 + low).
-  out.confidence.step = {out.time.step / (1.0 + r.step_high), out.time.step / (1.0 + r.step_low)};
-  out.confidence.peak = {out.memory.device_peak / (1.0 + r.peak_high),
-                         out.memory.device_peak / (1.0 + r.peak_low)};
-  out.confidence.basis = r.basis;
+  out.confidence = confidence_of(job, calibration, out);
   out.calibration = calibration.name;
   append_warnings(job, calibration, out);
   return out;

@@ -32,7 +32,7 @@ void borrowed_numbers(const job::JobSpec& spec, const calibration::Calibration& 
     out.push_back({"hardware-described",
                    part.name +
                        " is a description, not a part that was measured: efficiencies are " +
-                       part.kin + "'s; " + calibration.residuals.basis});
+                       part.kin + "'s; " + calibration.unmeasured.basis});
     std::string fields;
     for (const std::string& field : part.borrowed) fields += (fields.empty() ? "" : ", ") + field;
     if (!fields.empty()) {

@@ -8,8 +8,10 @@
 
 #include "eratos/calibration/borrow.h"
 #include "eratos/reader/decode.h"
+#include "eratos/reader/error_classes.h"
 #include "eratos/reader/fields.h"
 #include "eratos/reader/ranges.h"
+#include "eratos/text/csv.h"
 #include "eratos/text/file.h"
 #include "eratos/text/yaml.h"
 
@@ -172,13 +174,19 @@ Result<calibration::Calibration> calibration_of(const hardware::AcceleratorSpec&
   auto kin = calibration_of(*kin_spec, depth + 1);
   if (!kin) return faults(kin.error());
   calibration::borrow_from(out.part, part, kin->part, *kin_spec);
-  if (!part.kin.empty()) {
-    out.residuals = calibration::widened(kin->residuals, part, *kin_spec);
-  } else if (file == nullptr) {
-    // A band measured on the kin is the best there is, but no narrower than the default.
-    out.residuals.basis = "no run of this part was compared; default band";
-  }
+  if (file == nullptr) out.unmeasured = calibration::unmeasured(part, *kin_spec);
   return out;
+}
+
+// Errors of published runs: what bands are made from.
+Result<std::vector<calibration::ErrorClass>> load_errors() {
+  for (const DataFile& file : data_files()) {
+    if (!file.folder.empty() || file.name != "residuals") continue;
+    auto table = text::parse_csv(file.text, "data/residuals.csv");
+    if (!table) return faults(table.error());
+    return read_error_classes(*table);
+  }
+  return fault({.message = "data/residuals.csv is not part of the program"});
 }
 
 }  // namespace
@@ -396,7 +404,12 @@ Result<calibration::Calibration> load_calibration(const hardware::AcceleratorSpe
     return fault({.message = "`" + part.name + "` is a " + part.kind + ", only GPUs are modelled",
                   .field = "cluster"});
   }
-  return calibration_of(part, 0);
+  auto out = calibration_of(part, 0);
+  if (!out) return out;
+  auto errors = load_errors();
+  if (!errors) return faults(errors.error());
+  out->errors = *std::move(errors);
+  return out;
 }
 
 }  // namespace eratos::reader

@@ -154,14 +154,6 @@ Result<calibration::Calibration> decode_calibration(const text::Node& root) {
     network.finish();
   }
 
-  Fields residuals = top.child("residuals");
-  residuals.read("step_low", out.residuals.step_low);
-  residuals.read("step_high", out.residuals.step_high);
-  residuals.read("peak_low", out.residuals.peak_low);
-  residuals.read("peak_high", out.residuals.peak_high);
-  residuals.read("rows", out.residuals.rows);
-  residuals.read("basis", out.residuals.basis);
-  residuals.finish();
   top.finish();
   if (!bad.empty()) return faults(std::move(bad));
   return out;

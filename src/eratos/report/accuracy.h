@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "eratos/base/units.h"
+#include "eratos/calibration/residuals.h"
 #include "eratos/report/accuracy_ranking.h"
 #include "eratos/report/table.h"
 
@@ -56,6 +57,10 @@ struct AccuracyRow {
   // The printed confidence bands, as multiples of the projected step and peak: {low, high}.
   std::pair<double, double> step_band;
   std::pair<double, double> memory_band;
+
+  std::string source;  // as the row has it
+  std::string model;
+  calibration::Likeness like;  // what its errors may depend on
 
   std::string outcome;  // "fits", "oom", ""
   bool fits = false;    // projected

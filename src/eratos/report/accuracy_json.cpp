@@ -142,6 +142,19 @@ Node projected_node(const AccuracyRow& row) {
   return out;
 }
 
+Node like_node(const AccuracyRow& row) {
+  Node out = Node::mapping();
+  out.set("source", Node::string(row.source));
+  out.set("model", Node::string(row.model));
+  out.set("framework", Node::string(row.like.framework));
+  out.set("architecture", Node::string(row.like.architecture));
+  out.set("experts", Node::boolean(row.like.experts));
+  out.set("busy", number(row.like.busy));
+  out.set("gpus", number(row.like.gpus));
+  out.set("parameters", number(row.like.parameters));
+  return out;
+}
+
 Node row_node(const AccuracyRow& row) {
   Node out = Node::mapping();
   out.set("id", Node::string(row.id));
@@ -168,6 +181,7 @@ Node row_node(const AccuracyRow& row) {
   if (const auto inside = row.step_in_band()) in_band.set("step", Node::boolean(*inside));
   if (const auto inside = row.memory_in_band()) in_band.set("memory", Node::boolean(*inside));
   out.set("in_band", std::move(in_band));
+  out.set("like", like_node(row));
   return out;
 }
 

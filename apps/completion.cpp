@@ -82,7 +82,8 @@ std::vector<std::string> words_of(const Command& command) {
 Offer offer_of_word(std::string_view word) {
   if (word == "JOB") return {reader::names_of(reader::Kind::models), true};
   if (word == "KIND") {
-    return {{"models", "accelerators", "clusters", "schedules", "calibrations", "frameworks"},
+    return {{"models", "accelerators", "clusters", "schedules", "calibrations", "frameworks",
+             "parameters"},
             false};
   }
   if (word == "KEY") return {projection::explainable_keys(), false};

@@ -10,8 +10,8 @@ constexpr std::string_view kOneJob = " project memory check explain import expor
 constexpr std::string_view kJobs = " project memory check explain import export compare ";
 constexpr std::string_view kProjections = " project memory check explain validate compare ";
 constexpr std::string_view kAll =
-    " project memory check explain compare schedule import export list show validate completion "
-    "man ";
+    " project memory check explain compare schedule import export list show validate "
+    "calibrate completion man ";
 constexpr std::string_view kSchedule = " schedule ";
 constexpr std::string_view kDrawn = " project schedule ";
 
@@ -47,14 +47,25 @@ constexpr Flag kFlags[] = {
     {"--rank", "", Value::index, "N", false,
      "the pipeline rank of the timeline and of --snapshot, counted from 0 (the fullest)", "",
      " memory "},
+    {"--calibration", "", Value::text, "FILE", false,
+     "numbers of `eratos calibrate`, or your own, in place of the catalogue's", "",
+     " project memory check explain validate compare calibrate "},
     {"--require-fit", "", Value::none, "", false, "exit with 1 when the job does not fit", "",
      " project memory check compare "},
     {"--to", "", Value::text, "TARGET", false, "megatron, primus, nanotron or torchtitan",
      "megatron primus nanotron torchtitan", " export "},
     {"--models", "", Value::text, "FILE", true,
-     "architectures of the runs, looked up before the catalogue", "", " validate "},
+     "architectures of the runs, looked up before the catalogue; models_NAME.yaml first for NAME.csv",
+     "", " validate calibrate "},
     {"--mfu-min", "", Value::share, "SHARE", false,
-     "leave rows whose stated MFU is lower out of the throughput figures", "", " validate "},
+     "leave rows whose stated MFU is lower out of the throughput figures, or of the fit", "",
+     " validate calibrate "},
+    {"--left-out", "", Value::none, "", false,
+     "each row's error by fits that have not seen its group, its source, or all but a tenth of it",
+     "", " validate "},
+    {"--shipped", "", Value::none, "", false,
+     "fit the catalogue's own constants, from what is known of each class before any run", "",
+     " calibrate "},
     {"--pp", "", Value::count, "N", false,
      "ranks of the pipeline; with --times, what the file says where it is left out", "",
      kSchedule},
@@ -127,7 +138,7 @@ constexpr Flag kFlags[] = {
     {"--format", "", Value::text, "NAME", false, "text, json, csv, markdown or html",
      "text json csv markdown html", " project memory compare "},
     {"--format", "", Value::text, "NAME", false, "text or json", "text json",
-     " check explain import list show "},
+     " check explain import list show calibrate "},
     {"--format", "", Value::text, "NAME", false, "text, json or csv", "text json csv",
      " validate "},
     {"--output", "-o", Value::text, "FILE", false,

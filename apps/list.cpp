@@ -10,6 +10,7 @@
 #include "apps/exit_code.h"
 #include "apps/kinds.h"
 #include "apps/output.h"
+#include "eratos/calibration/parameters.h"
 #include "eratos/reader/catalogue.h"
 #include "eratos/report/json.h"
 #include "eratos/report/quantity.h"
@@ -147,6 +148,27 @@ std::string list_schedules(Format format, const report::Style& style) {
   return text::to_json(out) + '\n';
 }
 
+std::string list_parameters(Format format, const report::Style& style) {
+  report::Table table({{"parameter"},
+                       {"of a"},
+                       {"least", Align::right},
+                       {"most", Align::right},
+                       {"spread", Align::right},
+                       {"why"}});
+  Node list = Node::sequence();
+  for (const calibration::Parameter& p : calibration::parameters()) {
+    table.row({std::string(p.path),
+               p.owner == calibration::Owner::part ? "part" : "framework",
+               fmt::format("{:g}", p.least), fmt::format("{:g}", p.most),
+               report::percent(p.spread), std::string(p.why)});
+    list.append(parameter_node(p));
+  }
+  if (format == Format::text) return table.text(0, style);
+  Node out = report::document(std::string(kVersion));
+  out.set("parameters", std::move(list));
+  return text::to_json(out) + '\n';
+}
+
 }  // namespace
 
 int run_list(const Arguments& arguments) {
@@ -154,8 +176,12 @@ int run_list(const Arguments& arguments) {
   if (!format) return report_usage(format.error().front().message);
   const Result<KindWord> kind = kind_called(arguments.words[0]);
   if (!kind) return report_usage(kind.error().front().message);
-  if (!kind->kind)
-    return deliver(list_schedules(*format, style_of(arguments)), arguments, kAnswered);
+  if (!kind->kind) {
+    const report::Style style = style_of(arguments);
+    return deliver(kind->word == "parameters" ? list_parameters(*format, style)
+                                              : list_schedules(*format, style),
+                   arguments, kAnswered);
+  }
   const Result<std::string> listed = list_files(*kind, *format, style_of(arguments));
   if (!listed) return report_faults(listed.error());
   return deliver(*listed, arguments, kAnswered);

@@ -30,7 +30,36 @@ reader::Environment environment_of(const Arguments& arguments) {
   return env;
 }
 
+// What was measured of the job's part, with the numbers of --calibration in it and in the profile.
+Result<void> calibrate(const Arguments& arguments, Job& job) {
+  job::JobSpec& spec = job.read.job;
+  const Result<reader::Overlay> overlay = overlay_of(arguments);
+  if (!overlay) return faults(overlay.error());
+  auto calibration = reader::load_calibration(spec.cluster.accelerator, &*overlay);
+  if (!calibration) return faults(calibration.error());
+  job.calibration = *std::move(calibration);
+  if (overlay->file.empty()) return {};
+  auto profile = reader::with_overlay(spec.framework, *overlay);
+  if (!profile) return faults(profile.error());
+  spec.framework = *std::move(profile);
+  if (reader::speaks_of(*overlay, spec)) {
+    job.calibration.name += ", " + overlay->name();
+    return {};
+  }
+  const std::string name = spec.framework.name + "@" + spec.framework.generation;
+  job.read.report.warnings.push_back(
+      {"calibration-unused",
+       overlay->file + " says nothing of " + spec.cluster.accelerator.name + " or " + name,
+       {overlay->file}});
+  return {};
+}
+
 }  // namespace
+
+Result<reader::Overlay> overlay_of(const Arguments& arguments) {
+  const std::string file = arguments.value("--calibration");
+  return file.empty() ? reader::Overlay{} : reader::read_overlay(file);
+}
 
 Result<reader::JobRead> read_job_of(const Arguments& arguments) {
   reader::ReadOptions options;
@@ -58,10 +87,8 @@ Result<std::unique_ptr<Job>> prepare_job(const Arguments& arguments) {
   auto job = std::make_unique<Job>();
   job->read = *std::move(read);
   job->options = options_of(arguments);
-  Result<calibration::Calibration> calibration =
-      reader::load_calibration(job->read.job.cluster.accelerator);
-  if (!calibration) return faults(calibration.error());
-  job->calibration = *std::move(calibration);
+  const Result<void> calibrated = calibrate(arguments, *job);
+  if (!calibrated) return faults(calibrated.error());
   job->workspace = projection::make_workspace();
   return job;
 }

@@ -10,12 +10,16 @@
 #include "eratos/job/job.h"
 #include "eratos/projection/projection.h"
 #include "eratos/reader/import_report.h"
+#include "eratos/reader/overlay.h"
 #include "eratos/report/answer.h"
 
 namespace eratos::apps {
 
 // JOB as --cluster, --nodes, --set and --env change it; not checked yet.
 Result<reader::JobRead> read_job_of(const Arguments& arguments);
+
+// --calibration; without it, one that says nothing.
+Result<reader::Overlay> overlay_of(const Arguments& arguments);
 
 // Legal, on a cluster, with the calibration of its part. `checked` points into `read`, so a Job
 // stays where it was made.

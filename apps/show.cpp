@@ -7,6 +7,7 @@
 #include "apps/exit_code.h"
 #include "apps/kinds.h"
 #include "apps/output.h"
+#include "eratos/calibration/parameters.h"
 #include "eratos/reader/catalogue.h"
 #include "eratos/report/json.h"
 #include "eratos/schedule/registry.h"
@@ -42,6 +43,20 @@ Result<text::Node> schedule_called(const std::string& name) {
                              : fmt::format("did you mean `{}`?", near)});
 }
 
+Result<text::Node> parameter_called(const std::string& name) {
+  const calibration::Parameter* p = calibration::find_parameter(name);
+  if (p != nullptr) return parameter_node(*p);
+  std::vector<std::string> known;
+  for (const calibration::Parameter& each : calibration::parameters()) {
+    known.emplace_back(each.path);
+  }
+  const std::string near = nearest_name(name, known);
+  return fault({{},
+                fmt::format("unknown parameter `{}`", name),
+                near.empty() ? "`eratos list parameters` shows them"
+                             : fmt::format("did you mean `{}`?", near)});
+}
+
 }  // namespace
 
 int run_show(const Arguments& arguments) {
@@ -51,8 +66,10 @@ int run_show(const Arguments& arguments) {
   if (!kind) return report_usage(kind.error().front().message);
 
   const std::string& name = arguments.words[1];
-  const Result<text::Node> tree =
-      kind->kind ? reader::load_tree(*kind->kind, name) : schedule_called(name);
+  const auto of_code = [&] {
+    return kind->word == "parameters" ? parameter_called(name) : schedule_called(name);
+  };
+  const Result<text::Node> tree = kind->kind ? reader::load_tree(*kind->kind, name) : of_code();
   if (!tree) return report_faults(tree.error());
   if (*format == Format::text) {
     const DataFile* file = kind->kind ? reader::find_file(*kind->kind, name) : nullptr;

@@ -1,13 +1,7 @@
 // eratos validate RUNS.csv ...: every run projected, and set beside what was measured of it.
-#include <algorithm>
-#include <atomic>
 #include <cstddef>
-#include <exception>
-#include <map>
-#include <mutex>
-#include <optional>
+#include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,18 +9,16 @@
 
 #include "apps/commands.h"
 #include "apps/exit_code.h"
+#include "apps/left_out.h"
+#include "apps/measured_runs.h"
 #include "apps/numbers.h"
 #include "apps/output.h"
 #include "eratos/job/job.h"
 #include "eratos/projection/likeness.h"
 #include "eratos/projection/projection.h"
-#include "eratos/reader/catalogue.h"
 #include "eratos/reader/job_yaml.h"
-#include "eratos/reader/truth.h"
 #include "eratos/report/accuracy.h"
-#include "eratos/text/csv.h"
 #include "eratos/text/dump.h"
-#include "eratos/text/yaml.h"
 #include "eratos/version.h"
 
 namespace eratos::apps {
@@ -34,72 +26,6 @@ namespace eratos::apps {
 namespace {
 
 using report::AccuracyRow;
-
-// A row that is ready to be projected, and where its answer goes.
-struct Work {
-  reader::Run run;
-  std::size_t row = 0;
-};
-
-AccuracyRow row_of(const reader::RunName& name, const std::string& file) {
-  AccuracyRow row;
-  row.file = file;
-  row.line = name.line;
-  row.id = name.id;
-  row.family = name.family;
-  row.gpu = name.gpu;
-  row.source = name.source;
-  row.model = name.model;
-  row.suspect = name.suspect;
-  return row;
-}
-
-// What the source would have printed for the projected step: its FLOPs of a token by its own count.
-double flops_per_token(const job::JobSpec& spec, const reader::FlopCount& count) {
-  const model::Architecture& a = spec.model;
-  const double model_flops =
-      projection::model_flops_per_token(a, spec.batch.sequence, count.attention, a.vocab);
-  double flops = model_flops;
-  if (count.recompute && spec.recompute.granularity == job::Granularity::full) {
-    const double head = 6 * a.hidden * a.vocab;
-    flops += (model_flops - head) / 3;  // one more forward pass of the layers
-  }
-  if (count.embeddings && !a.tie_embeddings) flops += 6 * a.hidden * a.vocab;
-  return flops;
-}
-
-double projected_speed(const reader::Run& run, const projection::Projection& p) {
-  const double tokens = p.throughput.tokens_per_s_per_gpu;
-  const double flops_per_s = tokens * flops_per_token(run.spec, run.measured.flops);
-  switch (run.measured.from) {
-    case reader::SpeedFrom::none:
-      return 0;
-    case reader::SpeedFrom::tokens_per_s_per_gpu:
-    case reader::SpeedFrom::step_time_s:
-      return tokens;
-    case reader::SpeedFrom::mfu:
-      return flops_per_s /
-             run.spec.cluster.accelerator.peak_of(job::gemm_dtype(run.spec.precision)).value;
-    case reader::SpeedFrom::tflops_per_gpu:
-      return flops_per_s / 1e12;
-  }
-  return 0;
-}
-
-double measured_speed(const reader::Measured& m) {
-  switch (m.from) {
-    case reader::SpeedFrom::none:
-      return 0;
-    case reader::SpeedFrom::tokens_per_s_per_gpu:
-    case reader::SpeedFrom::step_time_s:
-      return m.tokens_per_s_per_gpu;
-    case reader::SpeedFrom::mfu:
-      return m.mfu;
-    case reader::SpeedFrom::tflops_per_gpu:
-      return m.tflops_per_gpu;
-  }
-  return 0;
-}
 
 Bytes projected_memory(const reader::Measured& m, const projection::MemoryAnswer& p) {
   const bool first = m.first_stage && !p.stages.empty();
@@ -169,7 +95,7 @@ void project_row(const reader::Run& run, const calibration::Calibration& calibra
   if (run.measured.from != reader::SpeedFrom::none) {
     row.from = reader::name_of(run.measured.from);
     row.measured_speed = measured_speed(run.measured);
-    row.projected_speed = projected_speed(run, p);
+    row.projected_speed = projected_speed(run, p.throughput.tokens_per_s_per_gpu);
   }
   row.projected_step_s = p.time.step.value;
   row.projected_tokens = p.throughput.tokens_per_s_per_gpu;
@@ -187,67 +113,16 @@ void project_row(const reader::Run& run, const calibration::Calibration& calibra
   }
 }
 
-// Rows of one file that can be projected go to `work`, the others get their reason at once.
-Result<void> read_runs(const std::string& path, const std::vector<text::Node>& models,
-                       std::vector<AccuracyRow>& rows, std::vector<Work>& work) {
-  const Result<text::CsvTable> table = text::parse_csv_file(path);
-  if (!table) return faults(table.error());
-  Result<reader::RunReader> runs = reader::RunReader::make(*table, models);
-  if (!runs) return faults(runs.error());
-  for (std::size_t i = 0; i < table->rows(); ++i) {
-    auto run = runs->read(i);
-    const reader::RunName& name = run ? run->name : run.error().name;
-    rows.push_back(row_of(name, path));
-    if (run) {
-      work.push_back({*std::move(run), rows.size() - 1});
-    } else {
-      rows.back().skipped = run.error().reason;
-      rows.back().detail = run.error().detail;
-    }
-  }
-  return {};
-}
-
-Result<std::map<std::string, calibration::Calibration>> load_calibrations(
-    const std::vector<Work>& work) {
-  std::map<std::string, calibration::Calibration> out;
-  for (const Work& w : work) {
-    const std::string& part = w.run.spec.cluster.accelerator.name;
-    if (out.count(part) > 0) continue;
-    Result<calibration::Calibration> loaded = reader::load_calibration(part);
-    if (!loaded) return faults(loaded.error());
-    out.emplace(part, *std::move(loaded));
-  }
-  return out;
-}
-
-// Rows share nothing but constants, so threads take them in any order; each answer has its place.
-void project_all(const std::vector<Work>& work,
-                 const std::map<std::string, calibration::Calibration>& calibrations,
-                 const projection::Options& options, double least_mfu,
-                 std::vector<AccuracyRow>& rows) {
-  std::atomic<std::size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex failure_guard;
-  const auto take_rows = [&] {
-    try {
-      const projection::WorkspacePtr workspace = projection::make_workspace();
-      for (std::size_t i = next++; i < work.size(); i = next++) {
-        const Work& w = work[i];
-        project_row(w.run, calibrations.at(w.run.spec.cluster.accelerator.name), options, least_mfu,
-                    *workspace, rows[w.row]);
-      }
-    } catch (...) {
-      const std::lock_guard<std::mutex> lock(failure_guard);
-      failure = std::current_exception();
-    }
-  };
-  const std::size_t threads = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 16);
-  std::vector<std::thread> pool;
-  for (std::size_t i = 1; i < threads; ++i) pool.emplace_back(take_rows);
-  take_rows();
-  for (std::thread& t : pool) t.join();
-  if (failure) std::rethrow_exception(failure);
+void project_all(const MeasuredRuns& measured, const projection::Options& options,
+                 double least_mfu, std::vector<AccuracyRow>& rows) {
+  in_parallel(measured.runs.size(), [&]() -> Take {
+    const std::shared_ptr<projection::Workspace> workspace = projection::make_workspace();
+    return [&, workspace](std::size_t i) {
+      const MeasuredRun& each = measured.runs[i];
+      project_row(each.run, measured.calibration_of(each.run), options, least_mfu, *workspace,
+                  rows[each.row]);
+    };
+  });
 }
 
 std::string render(const std::vector<AccuracyRow>& rows, Format format,
@@ -263,29 +138,13 @@ int run_validate(const Arguments& arguments) {
   const Result<Format> format = format_of(arguments, "text json csv");
   if (!format) return report_usage(format.error().front().message);
 
-  Diagnostics all;
-  const auto keep = [&](const Diagnostics& d) { all.insert(all.end(), d.begin(), d.end()); };
-  std::vector<text::Node> models;
-  for (const std::string& path : arguments.values("--models")) {
-    Result<text::Node> tree = text::parse_yaml_file(path);
-    if (tree) {
-      models.push_back(*std::move(tree));
-    } else {
-      keep(tree.error());
-    }
+  Result<MeasuredRuns> measured = read_measured_runs(arguments);
+  if (!measured) return report_faults(measured.error());
+  std::vector<AccuracyRow> rows = measured->rows;
+  project_all(*measured, options_of(arguments), number_of(arguments, "--mfu-min", 0), rows);
+  if (arguments.has("--left-out")) {
+    leave_out(*measured, number_of(arguments, "--mfu-min", 0), rows);
   }
-  std::vector<AccuracyRow> rows;
-  std::vector<Work> work;
-  for (const std::string& path : arguments.words) {
-    const Result<void> read = read_runs(path, models, rows, work);
-    if (!read) keep(read.error());
-  }
-  if (!all.empty()) return report_faults(all);
-  const auto calibrations = load_calibrations(work);
-  if (!calibrations) return report_faults(calibrations.error());
-
-  project_all(work, *calibrations, options_of(arguments), number_of(arguments, "--mfu-min", 0),
-              rows);
   return deliver(render(rows, *format, style_of(arguments)), arguments, kAnswered);
 }
 

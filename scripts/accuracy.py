@@ -16,6 +16,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import accuracy_check  # noqa: E402
+import accuracy_left_out  # noqa: E402
 import accuracy_plot  # noqa: E402
 import residuals  # noqa: E402
 
@@ -93,6 +94,17 @@ def validate(binary, runs, name, flags):
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr.decode()}")
     return json.loads(done.stdout)
+
+
+def answers_of(binary, runs):
+    """{file: its answer}, rows with the errors of fits that have not seen them."""
+    names = sorted(p.stem for p in runs.glob("*.csv"))
+    if not names:
+        sys.exit(f"{runs}: no CSV of measured runs")
+    answers = {n: validate(binary, runs, n, []) for n in names}
+    models = sorted(runs.glob("models_*.yaml"), key=lambda p: (p.stem != "models_others", p.name))
+    accuracy_left_out.join(answers, binary, runs, models)
+    return answers
 
 
 def percent(value, sign=False):
@@ -279,13 +291,12 @@ def main():
     parser.add_argument("--check", action="store_true",
                         help="compare with the page instead of writing it")
     arguments = parser.parse_args()
-    names = sorted(p.stem for p in arguments.runs.glob("*.csv"))
-    if not names:
-        sys.exit(f"{arguments.runs}: no CSV of measured runs")
-    answers = {n: validate(arguments.binary, arguments.runs, n, []) for n in names}
+    answers = answers_of(arguments.binary, arguments.runs)
     page = "\n".join([
         INTRO,
         "## Bars\n", bars(arguments.binary, arguments.runs),
+        "## Left out of the fit\n", accuracy_left_out.TEXT,
+        accuracy_left_out.table(answers, arguments.runs),
         "## Runs\n", counts(answers),
         "## Projected against measured\n", PICTURES,
         "## Throughput by family\n", errors(answers, "by_family", "throughput"),

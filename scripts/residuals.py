@@ -178,8 +178,7 @@ def main():
     parser.add_argument("--output", type=pathlib.Path, required=True)
     parser.add_argument("--check", action="store_true")
     arguments = parser.parse_args()
-    names = sorted(p.stem for p in arguments.runs.glob("*.csv"))
-    answers = {n: accuracy.validate(arguments.binary, arguments.runs, n, []) for n in names}
+    answers = accuracy.answers_of(arguments.binary, arguments.runs)
     text = ""
     for quantity, part in (("step", "throughput"), ("peak", "memory")):
         lines = text_of(classes_of(errors_of(answers, part), quantity))

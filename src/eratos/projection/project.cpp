@@ -7,6 +7,7 @@
 #include "eratos/projection/likeness.h"
 #include "eratos/projection/passes.h"
 #include "eratos/projection/state.h"
+#include "eratos/projection/steps.h"
 #include "eratos/projection/warnings.h"
 #include "eratos/schedule/steady.h"
 
@@ -222,6 +223,27 @@ Projection project(const job::CheckedJob& job, const calibration::Calibration& c
   out.calibration = calibration.name;
   append_warnings(job, calibration, out);
   return out;
+}
+
+void project_steps(const job::CheckedJob& job, const calibration::Calibration& calibration,
+                   const std::function<bool(std::size_t)>& set, Workspace& w,
+                   std::span<Seconds> out) {
+  bool lowered = false;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const bool other_programs = set(i);
+    if (!lowered || other_programs) {
+      prepare(job, w);
+      fill_held(job, w);
+    }
+    // The next setting takes back what this one changed.
+    lowered = !other_programs;
+    const Pricing pricing = make_pricing(job, calibration);
+    fill_times(job, pricing, w);
+    TimeAnswer time;
+    std::vector<Warning> warnings;
+    answer_time(job, pricing, w, time, warnings);
+    out[i] = time.step;
+  }
 }
 
 }  // namespace eratos::projection

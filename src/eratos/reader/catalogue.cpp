@@ -7,9 +7,11 @@
 #include <limits>
 
 #include "eratos/calibration/borrow.h"
+#include "eratos/calibration/parameters.h"
 #include "eratos/reader/decode.h"
 #include "eratos/reader/error_classes.h"
 #include "eratos/reader/fields.h"
+#include "eratos/reader/overlay.h"
 #include "eratos/reader/ranges.h"
 #include "eratos/text/csv.h"
 #include "eratos/text/file.h"
@@ -18,6 +20,8 @@
 namespace eratos::reader {
 
 namespace {
+
+constexpr std::string_view kUsersOwn = "the calibration of --calibration";
 
 std::string lower(std::string_view word) {
   std::string out(word);
@@ -136,17 +140,68 @@ double unlikeness(const hardware::AcceleratorSpec& a, const hardware::Accelerato
   return far;
 }
 
-Result<calibration::Calibration> calibration_of(const hardware::AcceleratorSpec& part, int depth) {
+// A number of the parameter table said of a section that the part takes from its kin.
+struct LateChange {
+  const calibration::Parameter* parameter = nullptr;
+  double value = 0;
+};
+
+// `change` without the numbers that alone do not make a section of `tree`.
+text::Node without_late(const text::Node& tree, const text::Node& change,
+                        std::vector<LateChange>& late) {
+  text::Node out = change;
+  for (const calibration::Parameter& p : calibration::parameters()) {
+    if (p.owner != calibration::Owner::part) continue;
+    const std::string path(p.path);
+    const text::Node* said = text::find_at(change, path);
+    const std::string section = path.substr(0, path.rfind('.'));
+    if (said == nullptr || text::find_at(tree, section) != nullptr) continue;
+    if (text::find_at(change, section)->size() > 1) continue;
+    if (auto value = said->as_double(path)) late.push_back({&p, *value});
+    const std::string above = section.substr(0, section.find('.'));
+    if (above == section) {
+      out.erase(above);
+    } else {
+      out.find(above)->erase(section.substr(above.size() + 1));
+    }
+  }
+  return out;
+}
+
+void put_in(const std::vector<LateChange>& late, calibration::PartCalibration& part) {
+  for (const LateChange& change : late) change.parameter->in_part(part) = change.value;
+}
+
+// The part's own tree with what is said instead of it. What is said of a section that is the kin's
+// stays behind in `late`.
+Result<calibration::Calibration> own_calibration(const hardware::AcceleratorSpec& part,
+                                                 const DataFile* file, const text::Node& change,
+                                                 std::vector<LateChange>& late) {
+  text::Node tree = text::Node::mapping();
+  tree.set("part", text::Node::string(part.name));
+  tree.set("source", text::Node::string(std::string(kUsersOwn)));
+  if (file != nullptr) {
+    auto own = load_tree(Kind::calibrations, part.name);
+    if (!own) return faults(own.error());
+    tree = *std::move(own);
+  }
+  if (change.is_mapping()) tree = text::merge(std::move(tree), without_late(tree, change, late));
+  return decode_calibration(tree);
+}
+
+Result<calibration::Calibration> calibration_of(const hardware::AcceleratorSpec& part, int depth,
+                                                const Overlay* overlay) {
   // A description never has measurements of its own, whatever it is called.
   const DataFile* file = part.kin.empty() ? find_file(Kind::calibrations, part.name) : nullptr;
+  const text::Node change = overlay != nullptr ? overlay->of_part(part.name) : text::Node();
+  std::vector<LateChange> late;
   calibration::Calibration out;
-  if (file != nullptr) {
-    auto tree = load_tree(Kind::calibrations, part.name);
-    if (!tree) return faults(tree.error());
-    auto decoded = decode_calibration(*tree);
-    if (!decoded) return faults(decoded.error());
-    out = std::move(*decoded);
-  } else {
+  if (file != nullptr || change.is_mapping()) {
+    auto own = own_calibration(part, file, change, late);
+    if (!own) return faults(own.error());
+    out = *std::move(own);
+  }
+  if (file == nullptr) {
     out.name = part.name;
     out.part.part = part.name;
     out.part.borrowed = part.kin;
@@ -163,17 +218,21 @@ Result<calibration::Calibration> calibration_of(const hardware::AcceleratorSpec&
     if (out.part.borrowed.empty()) {
       return fault({.message = "nothing is measured of `" + part.name + "` or any of its kin"});
     }
-    out.part.source = "borrowed from " + out.part.borrowed;
+    if (!change.is_mapping()) out.part.source = "borrowed from " + out.part.borrowed;
   }
-  if (out.part.borrowed.empty()) return out;
+  if (out.part.borrowed.empty()) {
+    put_in(late, out.part);
+    return out;
+  }
   if (depth > 8) {
     return fault({.message = "the calibration of `" + part.name + "` borrows in a circle"});
   }
   auto kin_spec = load_accelerator(out.part.borrowed);
   if (!kin_spec) return faults(kin_spec.error());
-  auto kin = calibration_of(*kin_spec, depth + 1);
+  auto kin = calibration_of(*kin_spec, depth + 1, overlay);
   if (!kin) return faults(kin.error());
   calibration::borrow_from(out.part, part, kin->part, *kin_spec);
+  put_in(late, out.part);
   if (file == nullptr) out.unmeasured = calibration::unmeasured(part, *kin_spec);
   return out;
 }
@@ -243,14 +302,22 @@ const DataFile* find_file(Kind kind, std::string_view name) {
 }
 
 Result<text::Node> load_tree(Kind kind, std::string_view name) {
+  return load_tree(kind, name, nullptr);
+}
+
+Result<text::Node> load_tree(Kind kind, std::string_view name, const Overlay* overlay) {
   const DataFile* file = find_file(kind, name);
   if (file == nullptr) return fault(unknown_name(kind, name));
   auto tree = text::parse_yaml(
       file->text, "data/" + std::string(file->folder) + "/" + std::string(file->name) + ".yaml");
   if (!tree || kind != Kind::frameworks) return tree;
+  const text::Node change = overlay != nullptr ? overlay->of_framework(*file) : text::Node();
+  const auto changed = [&](text::Node whole) {
+    return change.is_mapping() ? text::merge(std::move(whole), change) : whole;
+  };
   // A profile that says only what it changes stands on another one, which stands on none.
   const text::Node* base = tree->find("based_on");
-  if (base == nullptr) return tree;
+  if (base == nullptr) return changed(*std::move(tree));
   const DataFile* under = find_file(kind, base->raw());
   if (under == nullptr || top_level(*under, "based_on") != std::string_view{}) {
     return fault({.where = base->where(),
@@ -258,12 +325,12 @@ Result<text::Node> load_tree(Kind kind, std::string_view name) {
                   .cure = "name one whose file has no `based_on`",
                   .field = "based_on"});
   }
-  auto whole = load_tree(kind, base->raw());
+  auto whole = load_tree(kind, base->raw(), overlay);
   if (!whole) return whole;
   whole->erase("aliases");
   text::Node own = *std::move(tree);
   own.erase("based_on");
-  return text::merge(*std::move(whole), own);
+  return changed(text::merge(*std::move(whole), own));
 }
 
 Result<hardware::AcceleratorSpec> load_accelerator(std::string_view name) {
@@ -387,8 +454,9 @@ std::string model_called(const std::string& name) {
   return {};
 }
 
-Result<framework::FrameworkProfile> load_framework(std::string_view name) {
-  auto tree = load_tree(Kind::frameworks, name);
+Result<framework::FrameworkProfile> load_framework(std::string_view name,
+                                                   const Overlay* overlay) {
+  auto tree = load_tree(Kind::frameworks, name, overlay);
   if (!tree) return faults(tree.error());
   return decode_framework(*tree);
 }
@@ -399,12 +467,13 @@ Result<calibration::Calibration> load_calibration(std::string_view accelerator) 
   return load_calibration(*part);
 }
 
-Result<calibration::Calibration> load_calibration(const hardware::AcceleratorSpec& part) {
+Result<calibration::Calibration> load_calibration(const hardware::AcceleratorSpec& part,
+                                                  const Overlay* overlay) {
   if (part.kind != "gpu") {
     return fault({.message = "`" + part.name + "` is a " + part.kind + ", only GPUs are modelled",
                   .field = "cluster"});
   }
-  auto out = calibration_of(part, 0);
+  auto out = calibration_of(part, 0, overlay);
   if (!out) return out;
   auto errors = load_errors();
   if (!errors) return faults(errors.error());

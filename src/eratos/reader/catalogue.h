@@ -26,6 +26,8 @@
 
 namespace eratos::reader {
 
+struct Overlay;  // overlay.h: numbers said instead of the catalogue's; nullptr: none
+
 // What a folder of data/ holds.
 enum class Kind { accelerators, clusters, models, frameworks, calibrations };
 std::string_view folder_of(Kind kind);
@@ -40,6 +42,8 @@ const DataFile* find_file(Kind kind, std::string_view name);
 
 // The tree of one file. Errors: unknown name.
 Result<text::Node> load_tree(Kind kind, std::string_view name);
+// A framework's with the overlay's numbers, its own and those of the profile it is based on.
+Result<text::Node> load_tree(Kind kind, std::string_view name, const Overlay* overlay);
 
 Result<hardware::AcceleratorSpec> load_accelerator(std::string_view name);
 
@@ -60,7 +64,8 @@ Result<model::Architecture> load_model(std::string_view name);
 std::string model_called(const std::string& name);
 
 // `NAME@GENERATION`, or NAME alone for the newest generation.
-Result<framework::FrameworkProfile> load_framework(std::string_view name);
+Result<framework::FrameworkProfile> load_framework(std::string_view name,
+                                                   const Overlay* overlay = nullptr);
 
 // What was measured of a part, gaps filled from the kin it names; a part without a file of its own
 // takes everything from the nearest part that has one (same architecture first, then same vendor,
@@ -68,6 +73,7 @@ Result<framework::FrameworkProfile> load_framework(std::string_view name);
 Result<calibration::Calibration> load_calibration(std::string_view accelerator);
 // The same of a part that may be described by the user: everything is its kin's, scaled as
 // calibration/borrow.h says, and its error band is widened.
-Result<calibration::Calibration> load_calibration(const hardware::AcceleratorSpec& part);
+Result<calibration::Calibration> load_calibration(const hardware::AcceleratorSpec& part,
+                                                  const Overlay* overlay = nullptr);
 
 }  // namespace eratos::reader

@@ -22,26 +22,8 @@ namespace eratos::reader {
 namespace {
 
 // Columns without which nothing can be said about a row.
-constexpr std::string_view kColumns[] = {"id",
-                                         "gpu",
-                                         "num_gpus",
-                                         "gpus_per_node",
-                                         "framework",
-                                         "model",
-                                         "precision",
-                                         "seq_len",
-                                         "mbs",
-                                         "gbs",
-                                         "tp",
-                                         "cp",
-                                         "pp",
-                                         "sharding",
-                                         "recompute",
-                                         "notes",
-                                         "tokens_per_s_per_gpu",
-                                         "step_time_s",
-                                         "mfu",
-                                         "peak_memory_gb"};
+constexpr std::string_view kColumns[] = {"id",      "gpu", "num_gpus", "framework", "model",
+                                         "seq_len", "mbs", "gbs",      "tp",        "pp"};
 
 Unusable unusable(const RunName& name, std::string reason, std::string detail = {}) {
   return {name, std::move(reason), std::move(detail)};
@@ -274,7 +256,12 @@ std::optional<std::size_t> RunReader::State::framework_line(const TruthRow& row,
 
 std::optional<Unusable> RunReader::State::fill_framework(const TruthRow& row, Run& run) {
   const std::optional<std::size_t> line = framework_line(row, run.name);
-  const std::string profile(line ? frameworks.cell(*line, "profile") : "");
+  // A profile's own name, as users write it: megatron@2026.06.
+  const bool named = run.name.framework.find('@') != std::string::npos &&
+                     find_file(Kind::frameworks, run.name.framework) != nullptr;
+  const std::string profile = named  ? run.name.framework
+                              : line ? std::string(frameworks.cell(*line, "profile"))
+                                     : "";
   if (profile.empty()) {
     return unusable(run.name, "framework without a profile", run.name.framework);
   }
@@ -286,7 +273,7 @@ std::optional<Unusable> RunReader::State::fill_framework(const TruthRow& row, Ru
   run.spec.optimizer.main_gradient = known->state.gradient;
   run.spec.optimizer.exp_avg = known->state.moments;
   run.spec.optimizer.exp_avg_sq = known->state.moments;
-  run.spec.parallel.hsdp_group = frameworks.cell(*line, "hsdp_group") == "node" ? -1 : 0;
+  run.spec.parallel.hsdp_group = line && frameworks.cell(*line, "hsdp_group") == "node" ? -1 : 0;
   return std::nullopt;
 }
 

@@ -11,12 +11,16 @@ namespace {
 
 struct Errors {
   std::vector<double> throughput;
+  std::vector<double> left_out_source;
+  std::vector<double> left_out_group;
+  std::vector<double> own;
   std::vector<double> memory;
   int steps_in_band = 0;
   int peaks_in_band = 0;
 
   Group group() const {
-    Group out{summarise(throughput), summarise(memory)};
+    Group out{summarise(throughput), summarise(left_out_source), summarise(left_out_group),
+              summarise(own), summarise(memory)};
     if (out.throughput.n > 0) {
       out.throughput.in_band = static_cast<double>(steps_in_band) / out.throughput.n;
     }
@@ -30,6 +34,9 @@ void add(const AccuracyRow& row, Errors& to) {
   if (speed && row.suspect.empty() && row.excluded.empty()) {
     to.throughput.push_back(*speed);
     to.steps_in_band += *row.step_in_band() ? 1 : 0;
+    if (row.left_out_source) to.left_out_source.push_back(*row.left_out_source);
+    if (row.left_out_group) to.left_out_group.push_back(*row.left_out_group);
+    if (row.own) to.own.push_back(*row.own);
   }
   if (const auto memory = row.memory_error()) {
     to.memory.push_back(*memory);

@@ -62,6 +62,14 @@ struct AccuracyRow {
   std::string model;
   calibration::Likeness like;  // what its errors may depend on
 
+  // Errors of throughput by a fit from class priors (`validate --left-out`): of all rows; without
+  // the row's source; without its group (one model on one accelerator of one source); without its
+  // source but calibrated on a tenth of it.
+  std::optional<double> fit_to_all;
+  std::optional<double> left_out_source;
+  std::optional<double> left_out_group;
+  std::optional<double> own;
+
   std::string outcome;  // "fits", "oom", ""
   bool fits = false;    // projected
 
@@ -117,6 +125,9 @@ struct SchedulePairs {
 
 struct Group {
   ErrorSummary throughput;  // rows that are not suspect and not excluded
+  ErrorSummary left_out_source;  // of those, as AccuracyRow has them; n 0 where none was asked for
+  ErrorSummary left_out_group;
+  ErrorSummary own;
   ErrorSummary memory;      // all rows: a suspect time says nothing against the memory
 };
 

@@ -27,6 +27,11 @@ Node summary_node(const ErrorSummary& s) {
 Node group_node(const Group& g) {
   Node out = Node::mapping();
   out.set("throughput", summary_node(g.throughput));
+  for (const auto& [name, summary] : {std::pair{"left_out_source", &g.left_out_source},
+                                      {"left_out_group", &g.left_out_group},
+                                      {"own", &g.own}}) {
+    if (summary->n > 0) out.set(name, summary_node(*summary));
+  }
   out.set("memory", summary_node(g.memory));
   return out;
 }
@@ -155,6 +160,20 @@ Node like_node(const AccuracyRow& row) {
   return out;
 }
 
+Node left_out_node(const AccuracyRow& row) {
+  Node out = Node::mapping();
+  for (const auto& [name, error] : {std::pair{"all", row.fit_to_all},
+                                    {"source", row.left_out_source},
+                                    {"group", row.left_out_group},
+                                    {"own", row.own}}) {
+    if (!error) continue;
+    Node each = Node::mapping();
+    each.set("throughput", number(*error));
+    out.set(name, std::move(each));
+  }
+  return out;
+}
+
 Node row_node(const AccuracyRow& row) {
   Node out = Node::mapping();
   out.set("id", Node::string(row.id));
@@ -177,6 +196,9 @@ Node row_node(const AccuracyRow& row) {
   if (const auto e = row.throughput_error()) error.set("throughput", number(*e));
   if (const auto e = row.memory_error()) error.set("memory", number(*e));
   out.set("error", std::move(error));
+  if (Node left_out = left_out_node(row); left_out.size() > 0) {
+    out.set("left_out", std::move(left_out));
+  }
   Node in_band = Node::mapping();
   if (const auto inside = row.step_in_band()) in_band.set("step", Node::boolean(*inside));
   if (const auto inside = row.memory_in_band()) in_band.set("memory", Node::boolean(*inside));

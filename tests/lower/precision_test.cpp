@@ -25,6 +25,15 @@ DType format_of(const ops::Program& p, Module module) {
   return DType::fp32;
 }
 
+double cast_traffic(const std::vector<ops::Op>& list) {
+  double bytes = 0;
+  for (const ops::Op& op : list) {
+    if (op.module != Module::quantize) continue;
+    bytes += std::get_if<ops::Elementwise>(&op.work)->traffic.value;
+  }
+  return bytes;
+}
+
 TEST(Precision, LinearLayersRunNarrowAndTheRestDoesNot) {
   const job::JobSpec spec = fp8_job(mixtral(kMixtral8x7b, 8, 2));
   const Lowered l = lowered(spec);
@@ -75,6 +84,78 @@ TEST(Precision, CastsStandBeforeProducts) {
   l = lowered(spec);
   EXPECT_EQ(traffic(layer_of(l).forward), 6 * forward);
   EXPECT_EQ(traffic(layer_of(l).backward), 6 * backward);
+}
+
+// Both operands' layouts are read by Blackwell's products: one copy of 1 byte, of weights too.
+TEST(Precision, OneCopyWhereEitherLayoutIsRead) {
+  job::JobSpec spec = fp8_job(llama(kLlama3_8b));
+  spec.cluster.accelerator.any_layout_fp8 = true;
+  EXPECT_EQ(cast_traffic(layer_of(lowered(spec)).forward), 3 * 4096 * (3 * 4096.0 + 14336));
+  spec.precision = job::Recipe::mxfp8;  // a copy along columns has scales of its own
+  EXPECT_EQ(cast_traffic(layer_of(lowered(spec)).forward), 4.1875 * 4096 * (3 * 4096.0 + 14336));
+}
+
+double norm_traffic(const ops::Program& p) {
+  double bytes = 0;
+  for (const ops::Op& op : p.forward) {
+    const auto* e = std::get_if<ops::Elementwise>(&op.work);
+    if (e != nullptr && e->kind == ops::ElementwiseClass::norm_forward) bytes += e->traffic.value;
+  }
+  return bytes;
+}
+
+// Delayed: both norms write h bytes a token in place of 2 h, and what is left of their casts is a
+// transpose, 2 h. Current: the norms find the maximum, 4 h in place of 6 h.
+TEST(Precision, NormsCastWhereTheyCan) {
+  job::JobSpec spec = fp8_job(llama(kLlama3_8b));
+  const double before = norm_traffic(layer_of(lowered(spec)));
+  spec.framework.fusions.norm_cast = true;
+  const double norms = 4096 * 2 * 4096.0;
+  const double others = 4096 * (4096.0 + 14336);
+  EXPECT_EQ(cast_traffic(layer_of(lowered(spec)).forward), 2 * norms + 4 * others);
+  EXPECT_EQ(norm_traffic(layer_of(lowered(spec))), before - norms);
+  spec.precision = job::Recipe::fp8_current;
+  EXPECT_EQ(cast_traffic(layer_of(lowered(spec)).forward), 4 * norms + 6 * others);
+  EXPECT_EQ(norm_traffic(layer_of(lowered(spec))), before);
+}
+
+// tp 2, T 4096, h 4096: two gathers forward, two of x again and two of dy backward.
+TEST(Precision, GathersOverTensorParallelRanksAreNarrow) {
+  job::JobSpec spec = job_of(llama(kLlama3_8b), 2, {1, 1, 4096});
+  spec.parallel.tp = 2;
+  spec.parallel.sequence_parallel = true;
+  const auto gathered = [&](job::Recipe recipe) {
+    spec.precision = recipe;
+    const Lowered l = lowered(spec);
+    double bytes = 0;
+    for (const auto* list : {&layer_of(l).forward, &layer_of(l).backward}) {
+      for (const ops::Op& op : *list) {
+        const auto* c = std::get_if<ops::Collective>(&op.work);
+        if (c != nullptr && c->kind == ops::CollectiveKind::all_gather) bytes += c->bytes.value;
+      }
+    }
+    return bytes;
+  };
+  const double one = 4096 * 4096.0;
+  EXPECT_EQ(gathered(job::Recipe::bf16), 6 * 2 * one);
+  EXPECT_EQ(gathered(job::Recipe::fp8_delayed), 6 * one);
+  EXPECT_EQ(gathered(job::Recipe::mxfp8), (2 + 2 + 2 * 2) * (1 + 1.0 / 32) * one);
+  EXPECT_EQ(gathered(job::Recipe::nvfp4), (2 + 2 + 2 * 2) * (0.5 + 1.0 / 16) * one);
+}
+
+// Each rank casts its own half of x and dy along rows, 3 bytes, and transposes the whole, 2 bytes,
+// for the weight gradient; what is cut anyway costs 4 as ever.
+TEST(Precision, RanksCastTheirOwnTokens) {
+  job::JobSpec spec = job_of(llama(kLlama3_8b), 2, {1, 1, 4096});
+  spec.parallel.tp = 2;
+  spec.parallel.sequence_parallel = true;
+  spec.precision = job::Recipe::fp8_delayed;
+  const Lowered l = lowered(spec);
+  const double shard = 2048 * 4096.0;
+  const double whole = 2 * shard;
+  EXPECT_EQ(cast_traffic(layer_of(l).forward), 2 * 3 * shard + 4 * 4096 * (2048 + 7168.0));
+  EXPECT_EQ(cast_traffic(layer_of(l).backward),
+            2 * 3 * shard + 4 * 2 * whole + 4 * 4096 * (3072 + 14336.0));
 }
 
 TEST(Precision, FullPrecisionTakesFourBytes) {

@@ -18,6 +18,9 @@ namespace eratos::framework {
 // How the kernels of a layer are cut, which decides what autograd keeps.
 struct Fusions {
   bool norm = true;        // one kernel; keeps its input and one statistic a token
+  // The norm before a narrow product writes the narrow operand itself where the scale is known,
+  // and finds the maximum for the cast where it is not.
+  bool norm_cast = false;
   bool activation = true;  // one kernel; keeps its input only (besides what the next GEMM keeps)
   bool rotary = true;      // in place or fused; keeps nothing but the (constant) tables
   bool softmax = true;     // only for unfused attention: scale, mask and softmax in one kernel
@@ -98,6 +101,9 @@ struct HostCosts {
   Seconds per_layer;           // fixed cost of a layer and pass, beyond its kernels
   Seconds per_layer_tp_across_nodes;  // added per layer and tp rank when pp and tp cross nodes
   Seconds per_micro_batch;     // per stage and pass
+  // Added to a pass whose sends block: the host waits for the device at each exchange, and what it
+  // enqueues next begins late.
+  Seconds per_blocking_send;
   Seconds per_step;
   Seconds per_moe_layer;         // a pass of an eager MoE layer, on top of per_layer
   // Device and host combine as t = (g^n + q^n)^(1/n).
@@ -113,12 +119,14 @@ struct OverlapRules {
   double fsdp_share = 0;       // of ZeRO-3 gathers and scatters
   double ep_share = 0;         // of all-to-all, when on
   double pp_exposed = 0;       // share of send/receive that is not hidden
+  bool pp_interleaved_only = false;  // only interleaved schedules hide any of it
   double contention = 0;       // compute lost per second of hidden communication
 };
 
 // Efficiency inside a training step against the isolated kernel.
 struct KernelFactors {
   double matrix = 1;           // multiplies the part's in-training matrix rate
+  double narrow_matrix = 1;    // once more, of 8- and 4-bit products: a library of its time
   double attention = 1;
   double memory_bound = 1;
   double collective = 1;       // multiplies link rates

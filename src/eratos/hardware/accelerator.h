@@ -57,6 +57,9 @@ struct AcceleratorSpec {
   BytesPerSecond host_link;    // PCIe or C2C, one direction
   BytesPerSecond nic_per_gpu;  // its share of the node's network cards, one direction
   LinkKind nic_link = LinkKind::infiniband;  // what its network cards speak
+  // Products of 8-bit operands with one scale a tensor read them along rows or along columns, so
+  // that no transposed copy is made.
+  bool any_layout_fp8 = false;
   int gpus_per_node = 8;
   std::string confidence;             // high | medium | low
   std::vector<std::string> borrowed;  // fields taken from the nearest kin

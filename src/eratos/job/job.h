@@ -219,9 +219,16 @@ struct CastRule {
   double scale_bytes = 0;  // block scales of one copy; tensor-wide scales weigh nothing
   int kernels = 0;
   double gathered_bytes = 2;  // a parameter on the wire under narrow.parameter_gather
+  double maximum = 0;         // of the traffic, a first read that finds the tensor's maximum
+  bool tensor_scale = false;  // one scale a tensor: one copy is the other's transpose
 };
 CastRule cast_rule(Recipe r);
 inline bool is_narrow(Recipe r) { return cast_rule(r).kernels > 0; }
+
+// Copies of an operand that a part's products need: one where they read either layout.
+int copies_of(Recipe r, const hardware::AcceleratorSpec& part);
+// Bytes an element that a cast on this part reads and writes.
+double cast_traffic(Recipe r, const hardware::AcceleratorSpec& part);
 
 // How a framework holds gradients under a recipe, where the job says nothing. Source: Megatron-LM
 // training/arguments.py (accumulate_allreduce_grads_in_fp32 follows from bf16, not from fp16).

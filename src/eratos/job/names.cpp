@@ -117,9 +117,9 @@ DType gemm_dtype(Recipe r) {
 CastRule cast_rule(Recipe r) {
   switch (r) {
     case Recipe::fp8_delayed:
-      return {4.0, 0, 1, 1};
+      return {4.0, 0, 1, 1, 0, true};
     case Recipe::fp8_current:
-      return {6.0, 0, 2, 1};
+      return {6.0, 0, 2, 1, 2, true};
     case Recipe::fp8_blockwise:
       return {4.0 + 2 * 4.0 / 128, 4.0 / 128, 1, 1 + 4.0 / 128};
     case Recipe::mxfp8:
@@ -127,10 +127,19 @@ CastRule cast_rule(Recipe r) {
     case Recipe::mxfp4:
       return {3.0 + 2.0 / 32, 1.0 / 32, 1, 2};
     case Recipe::nvfp4:
-      return {5.0 + 3 * 2.0 / 16, 1.0 / 16, 4, 2};
+      return {5.0 + 3 * 2.0 / 16, 1.0 / 16, 4, 2, 2};
     default:
       return {};
   }
+}
+
+// Source: NVIDIA/TransformerEngine pytorch/utils.py (is_non_tn_fp8_gemm_supported).
+int copies_of(Recipe r, const hardware::AcceleratorSpec& part) {
+  return cast_rule(r).tensor_scale && part.any_layout_fp8 ? 1 : 2;
+}
+
+double cast_traffic(Recipe r, const hardware::AcceleratorSpec& part) {
+  return cast_rule(r).traffic - (2 - copies_of(r, part)) * bytes_per_element(gemm_dtype(r));
 }
 
 DType default_gradient(const framework::FrameworkProfile& profile, Recipe recipe) {

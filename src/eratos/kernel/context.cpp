@@ -126,7 +126,9 @@ KernelContext make_context(const hardware::AcceleratorSpec& part,
   for (std::size_t i = 0; i < context.gemm.size(); ++i) {
     const DType dtype = static_cast<DType>(i);
     const calibration::GemmCurve& curve = calibration::gemm_curve(calibration, dtype);
-    const double factor = training ? curve.in_training * factors.matrix : 1.0;
+    const bool narrow = bytes_per_element(dtype) <= 1;
+    const double factor =
+        training ? curve.in_training * factors.matrix * (narrow ? factors.narrow_matrix : 1.0) : 1.0;
     context.gemm[i] = fold_gemm(part, dtype, curve, factor);
     context.gemm[i].per_group = factors.per_group.value;
   }

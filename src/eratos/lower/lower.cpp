@@ -73,7 +73,7 @@ void lower_kind(const job::CheckedJob& job, const layer::LayerContext& c, std::s
   const job::JobSpec& spec = *job.spec;
   model::lower_block(spec.model.blocks[kind], c, spec.model.hidden, p);
   settle(spec, c, p);
-  if (!variant.wide) apply_precision(p, spec.precision);
+  if (!variant.wide) apply_precision(p, spec);
   if (variant.full) {
     recompute_whole(p, spec.recompute);
   } else if (spec.recompute.granularity == job::Granularity::selective) {
@@ -286,7 +286,7 @@ void lower(const job::CheckedJob& job, ops::LoweredJob& out) {
         model::lower_mtp(spec.model.mtp_block(), output_spec(job), c,
                          spec.model.hidden, p);
         settle(spec, c, p);
-        apply_precision(p, spec.precision);
+        apply_precision(p, spec);
         if (recomputes_mtp(spec.recompute)) {
           recompute_whole(p, spec.recompute);
         } else if (spec.recompute.granularity == job::Granularity::selective) {

@@ -19,7 +19,7 @@ void apply_packing(ops::Program& p, double part_length);
 // Linear layers' products take the recipe's format, their operands are kept in it, and the casts
 // become ops of their own. Router, output layer and attention stay in the activation format.
 // Source: TransformerEngine documentation, fp8 primer (which GEMMs run in fp8).
-void apply_precision(ops::Program& p, job::Recipe recipe);
+void apply_precision(ops::Program& p, const job::JobSpec& spec);
 
 // Full recomputation: only the program's input is kept, and backward begins with its forward. A head
 // at the program's end is left alone: it is not repeated, and keeps what it needs.

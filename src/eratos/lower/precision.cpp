@@ -27,19 +27,149 @@ bool runs_narrow(const ops::Op& op) {
   }
 }
 
-void insert_casts(std::vector<ops::Op>& list, const ops::Program& p, const job::CastRule& rule) {
+// How this job makes operands narrow.
+struct Casting {
+  job::CastRule rule;
+  double element = 1;  // bytes of a narrow one
+  int copies = 2;      // that products need of one operand
+  bool by_norm = false;
+
+  // A copy along columns is made of the other by a kernel of its own, once that is complete.
+  bool transposes() const { return rule.tensor_scale && copies == 2; }
+  double whole() const { return rule.traffic - (2 - copies) * element; }
+  double one_copy() const { return rule.maximum + 2 + element; }
+};
+
+void insert_cast(std::vector<ops::Op>& list, std::size_t at, ops::Pass pass, double bytes,
+                 int kernels) {
+  ops::Op cast;
+  cast.pass = pass;
+  cast.module = Module::quantize;
+  cast.kernels = static_cast<std::uint16_t>(kernels);
+  cast.work = ops::Elementwise{Bytes{bytes}, ops::ElementwiseClass::streaming};
+  list.insert(list.begin() + static_cast<std::ptrdiff_t>(at), cast);
+}
+
+bool reads(const ops::Op& op, ops::TensorId id) {
+  return std::find(op.reads.begin(), op.reads.end(), id) != op.reads.end();
+}
+
+// The gather over tensor-parallel ranks that writes `id`, or the list's size.
+std::size_t gather_of(const std::vector<ops::Op>& list, ops::TensorId id) {
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (!runs_narrow(list[i]) || list[i].pass == ops::Pass::wgrad) continue;
-    // Forward casts the activation, dgrad the incoming gradient; the weight gradient reads both
-    // casts, and weights are cast once a step.
-    ops::Op cast;
-    cast.pass = list[i].pass;
-    cast.module = Module::quantize;
-    cast.kernels = static_cast<std::uint16_t>(rule.kernels);
-    const double elements = list[i].reads.empty() ? 0 : p.tensors[list[i].reads[0]].elements;
-    cast.work = ops::Elementwise{Bytes{elements * rule.traffic}, ops::ElementwiseClass::streaming};
-    list.insert(list.begin() + static_cast<std::ptrdiff_t>(i), cast);
-    ++i;
+    const auto* c = std::get_if<ops::Collective>(&list[i].work);
+    if (c == nullptr || c->kind != ops::CollectiveKind::all_gather || c->axis != Axis::tp) continue;
+    if (!list[i].writes.empty() && list[i].writes[0] == id) return i;
+  }
+  return list.size();
+}
+
+// The norm of forward that writes `id` for one narrow product alone, directly or behind a gather:
+// one module then has both.
+ops::Op* norm_of(ops::Program& p, ops::TensorId id) {
+  ops::Op* norm = nullptr;
+  int readers = 0;
+  for (ops::Op& op : p.forward) {
+    const auto* e = std::get_if<ops::Elementwise>(&op.work);
+    const bool writes = !op.writes.empty() && op.writes[0] == id;
+    if (writes && e != nullptr && e->kind == ops::ElementwiseClass::norm_forward) norm = &op;
+    if (!reads(op, id)) continue;
+    readers += 1;
+    const auto* c = std::get_if<ops::Collective>(&op.work);
+    const bool gather = c != nullptr && c->axis == Axis::tp;
+    if (!runs_narrow(op) && !gather) return nullptr;
+  }
+  return readers == 1 ? norm : nullptr;
+}
+
+// Whether narrow_gather() has been here.
+bool is_narrow(const ops::Op& gather, const ops::Tensor& whole, DType narrow) {
+  return whole.dtype == narrow &&
+         std::get_if<ops::Collective>(&gather.work)->bytes.value == whole.bytes().value;
+}
+
+// A gather whose result narrow products alone read carries what they read: one copy, or with block
+// scales one for each of the two layouts that they ask for. Returns whether it does.
+// Source: NVIDIA/TransformerEngine pytorch/distributed.py (gather_along_first_dim with a quantizer).
+bool narrow_gather(ops::Program& p, ops::Op& gather, const Casting& how, DType narrow) {
+  const ops::TensorId id = gather.writes[0];
+  bool along_rows = false;
+  bool along_columns = false;
+  for (const auto* list : {&p.forward, &p.backward}) {
+    for (const ops::Op& op : *list) {
+      if (!reads(op, id) || op.kernels == 0) continue;
+      if (!runs_narrow(op)) return false;
+      (op.pass == ops::Pass::wgrad ? along_columns : along_rows) = true;
+    }
+  }
+  ops::Tensor& whole = p.tensors[id];
+  const bool both = along_rows && along_columns && !how.rule.tensor_scale;
+  const double each = (how.element + how.rule.scale_bytes) * (both ? 2 : 1);
+  whole.dtype = narrow;
+  whole.scale_bytes = each - how.element;
+  std::get_if<ops::Collective>(&gather.work)->bytes = Bytes{whole.elements * each};
+  return true;
+}
+
+// Casts of what the product at `i` of `list` reads, before it or before the gather that brings it:
+// then each rank casts its own tokens. Returns how many ops were added before the product.
+std::size_t cast_operand(ops::Program& p, std::vector<ops::Op>& list, std::size_t i,
+                         const Casting& how, DType narrow) {
+  const ops::Pass pass = list[i].pass;
+  const ops::TensorId operand = list[i].reads[0];
+  std::size_t at = gather_of(list, operand);
+  ops::TensorId source = operand;
+  const bool gathered = at < i;
+  if (gathered) {
+    if (is_narrow(list[at], p.tensors[operand], narrow)) return 0;  // an earlier product's
+    source = list[at].reads[0];
+    if (!narrow_gather(p, list[at], how, narrow)) {
+      insert_cast(list, i, pass, p.tensors[operand].elements * how.whole(), how.rule.kernels);
+      return 1;
+    }
+  } else {
+    at = i;
+  }
+  double traffic = gathered && how.rule.tensor_scale ? how.one_copy() : how.whole();
+  int kernels = how.rule.kernels;
+  ops::Op* norm = how.by_norm && pass == ops::Pass::forward ? norm_of(p, source) : nullptr;
+  if (norm != nullptr && how.rule.maximum > 0) {
+    traffic -= how.rule.maximum;
+    kernels -= 1;
+  } else if (norm != nullptr) {
+    const double elements = p.tensors[source].elements;
+    std::get_if<ops::Elementwise>(&norm->work)->traffic -= Bytes{elements * (2 - how.element)};
+    const bool transpose = how.transposes() && !gathered;
+    traffic = transpose ? 2 * how.element : 0;
+    kernels = transpose ? 1 : 0;
+  }
+  if (kernels == 0) return 0;
+  insert_cast(list, at, pass, p.tensors[source].elements * traffic, kernels);
+  return 1;
+}
+
+// Forward casts the activation, dgrad the incoming gradient; the weight gradient reads both casts,
+// and weights are cast once a step.
+void insert_casts(ops::Program& p, std::vector<ops::Op>& list, const Casting& how, DType narrow) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (!runs_narrow(list[i])) continue;
+    if (list[i].pass != ops::Pass::wgrad) {
+      if (!list[i].reads.empty()) i += cast_operand(p, list, i, how, narrow);
+      continue;
+    }
+    // What came through a gather comes along rows.
+    for (const ops::TensorId id : list[i].reads) {
+      const std::size_t gather = gather_of(p.backward, id);
+      const bool here = gather < p.backward.size();
+      if (!here && gather_of(p.forward, id) == p.forward.size()) continue;
+      if (here && !is_narrow(p.backward[gather], p.tensors[id], narrow) &&
+          !narrow_gather(p, p.backward[gather], how, narrow)) {
+        continue;
+      }
+      if (!how.transposes()) continue;
+      insert_cast(list, i, ops::Pass::wgrad, p.tensors[id].elements * 2 * how.element, 1);
+      ++i;
+    }
   }
 }
 
@@ -52,7 +182,8 @@ bool has_narrow_product(const ops::Program& p, Module module) {
 
 }  // namespace
 
-void apply_precision(ops::Program& p, job::Recipe recipe) {
+void apply_precision(ops::Program& p, const job::JobSpec& spec) {
+  const job::Recipe recipe = spec.precision;
   if (!job::is_narrow(recipe)) return;
   const DType narrow = job::gemm_dtype(recipe);
   const job::CastRule rule = job::cast_rule(recipe);
@@ -110,8 +241,11 @@ void apply_precision(ops::Program& p, job::Recipe recipe) {
       }
     }
   }
-  insert_casts(p.forward, p, rule);
-  insert_casts(p.backward, p, rule);
+  const Casting how{rule, bytes_per_element(narrow),
+                    job::copies_of(recipe, spec.cluster.accelerator),
+                    spec.framework.fusions.norm_cast && rule.tensor_scale};
+  insert_casts(p, p.forward, how, narrow);
+  insert_casts(p, p.backward, how, narrow);
 }
 
 void apply_packing(ops::Program& p, double part_length) {

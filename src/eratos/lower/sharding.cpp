@@ -28,7 +28,10 @@ void apply_sharding(ops::Program& p, const job::CheckedJob& job) {
   const double dense = ops::parameter_elements(p) - experts;
   double trained_experts = 0;
   double trained_dense = 0;
+  double narrow_experts = 0;
+  double narrow_dense = 0;
   for (const ops::Parameter& q : p.parameters) {
+    if (q.narrow) (q.expert ? narrow_experts : narrow_dense) += q.elements;
     if (!q.frozen) (q.expert ? trained_experts : trained_dense) += q.elements;
   }
   const DType activation = job::activation_dtype(job.spec->precision);
@@ -40,14 +43,20 @@ void apply_sharding(ops::Program& p, const job::CheckedJob& job) {
       activation == DType::fp32 ? activation : profile.state.gather_dtype;
   const int secondary = sharding == parallel::Sharding::zero3 ? job.parallel.hsdp_group : 0;
   const Axis dense_axis = secondary > 0 ? Axis::dp_cp : Axis::hsdp_shard;
+  const double each = bytes_per_element(gathered_format);
+  const double narrow_each = job.spec->narrow.parameter_gather
+                                 ? job::cast_rule(job.spec->precision).gathered_bytes
+                                 : each;
   const struct {
     double elements;
+    double narrow;
     double trained;
     Axis axis;
-  } parts[] = {{dense, trained_dense, dense_axis}, {experts, trained_experts, Axis::edp}};
+  } parts[] = {{dense, narrow_dense, trained_dense, dense_axis},
+               {experts, narrow_experts, trained_experts, Axis::edp}};
   for (const auto& part : parts) {
     if (part.elements <= 0 || parallel::group_of(job.parallel, part.axis).size <= 1) continue;
-    const Bytes gathered = bytes_of(part.elements, gathered_format);
+    const Bytes gathered{(part.elements - part.narrow) * each + part.narrow * narrow_each};
     const ops::Op gather = traffic(ops::Pass::forward, ops::Module::parameter_gather,
                                    CollectiveKind::all_gather, part.axis, gathered, share);
     p.forward.insert(p.forward.begin(), gather);

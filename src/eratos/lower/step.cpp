@@ -187,11 +187,14 @@ void step_ops(const job::CheckedJob& job, const RankParameters& n, std::vector<o
   const double host = spec.offload.optimizer;
   elementwise(out, Module::optimizer, update * (1 - host), kind != nullptr ? kind->kernels : 4);
   if (host > 0) update_on_host(job, host * owned, out);
-  const job::CastRule cast = job::cast_rule(spec.precision);
   const double narrow = spec.narrow.parameter_gather
                             ? n.dense_narrow / dense_shards(job) + n.expert_narrow / expert_shards(job)
                             : n.dense_narrow + n.expert_narrow;
-  if (narrow > 0) elementwise(out, Module::quantize, narrow * cast.traffic, cast.kernels);
+  if (narrow > 0) {
+    elementwise(out, Module::quantize,
+                narrow * job::cast_traffic(spec.precision, spec.cluster.accelerator),
+                job::cast_rule(spec.precision).kernels);
+  }
 }
 
 void orthogonalise(const ops::Program& p, int repeat, std::vector<ops::Op>& out) {

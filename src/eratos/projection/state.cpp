@@ -31,13 +31,12 @@ memory::StateBytes bytes_for(const job::CheckedJob& job, double shards) {
   b.optimizer = held(false);
   b.optimizer_matrix = held(true) - b.optimizer;
   if (job::is_narrow(spec.precision)) {
-    // Both copies of a weight live on, along rows and along columns: beside the 16-bit parameter, from
+    // The copies of a weight live on, along rows and along columns: beside the 16-bit parameter, from
     // one step to the next, or in its place. ZeRO-3 keeps no copy of what it gathers.
     // Source: NVIDIA/TransformerEngine pytorch/module/base.py, get_weight_workspace (cached between
     // micro-batches); Megatron-LM fp8_param_gather.
-    // Assumes: products that read either layout of one copy (8 bits, tensor scales, Blackwell) hold
-    // two all the same.
-    const double copies = 2.0 * (bytes_per_element(job::gemm_dtype(spec.precision)) +
+    const double copies = job::copies_of(spec.precision, spec.cluster.accelerator) *
+                          (bytes_per_element(job::gemm_dtype(spec.precision)) +
                                  job::cast_rule(spec.precision).scale_bytes);
     if (spec.narrow.parameter_gather) {
       b.narrow = copies - b.parameter;

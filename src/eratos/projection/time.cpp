@@ -173,6 +173,12 @@ const PassTime& pass_of(const ProgramTime& p, ChunkPass pass) {
 
 }  // namespace
 
+bool sends_block(const job::CheckedJob& job) {
+  const framework::OverlapRules& rules = job.spec->framework.overlap;
+  const bool interleaved = parallel::chunks_of(job.parallel) > 1;
+  return !job.spec->overlap.p2p || (rules.pp_interleaved_only && !interleaved);
+}
+
 ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs, ChunkPass pass,
                      const Pricing& pricing) {
   const auto& spec = *pricing.job->spec;

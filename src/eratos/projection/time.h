@@ -72,6 +72,9 @@ double price(const ops::Op& op, const Pricing& pricing);
 // `split`: the halves of backward too.
 void time_program(const ops::Program& program, const Pricing& pricing, bool split, ProgramTime& out);
 
+// Do a pipeline's sends and receives hold up compute in whole?
+bool sends_block(const job::CheckedJob& job);
+
 enum class ChunkPass : std::uint8_t { forward, backward, input_gradient, weight_gradient };
 // The host pays for a layer's and a micro-batch's Python once in forward and once in backward: with the
 // input gradient.

@@ -78,6 +78,7 @@ Result<hardware::AcceleratorSpec> decode_accelerator(const text::Node& root) {
   top.read("host_link_bytes_per_s", part.host_link);
   top.read("nic_bytes_per_s", part.nic_per_gpu);
   top.read_name("nic_link", part.nic_link, kLinks);
+  top.read("any_layout_fp8", part.any_layout_fp8);
   top.require("gpus_per_node", part.gpus_per_node);
   if (top.read_name("confidence", ignored, kConfidence)) top.read("confidence", part.confidence);
   top.read("borrowed", part.borrowed);

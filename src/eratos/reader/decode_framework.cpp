@@ -20,6 +20,7 @@ constexpr Name<PipelineSplit> kSplits[] = {{"even", PipelineSplit::even},
 template <class Profile, class See>
 void for_each_field(Profile& p, See&& see) {
   see("fusions", "norm", p.fusions.norm);
+  see("fusions", "norm_cast", p.fusions.norm_cast);
   see("fusions", "activation", p.fusions.activation);
   see("fusions", "rotary", p.fusions.rotary);
   see("fusions", "softmax", p.fusions.softmax);
@@ -69,6 +70,7 @@ void for_each_field(Profile& p, See&& see) {
   see("host", "per_layer_s", p.host.per_layer);
   see("host", "per_layer_tp_across_nodes_s", p.host.per_layer_tp_across_nodes);
   see("host", "per_micro_batch_s", p.host.per_micro_batch);
+  see("host", "per_blocking_send_s", p.host.per_blocking_send);
   see("host", "per_step_s", p.host.per_step);
   see("host", "per_moe_layer_s", p.host.per_moe_layer);
   see("host", "overlap_exponent", p.host.overlap_exponent);
@@ -79,9 +81,11 @@ void for_each_field(Profile& p, See&& see) {
   see("overlap", "fsdp_share", p.overlap.fsdp_share);
   see("overlap", "ep_share", p.overlap.ep_share);
   see("overlap", "pp_exposed", p.overlap.pp_exposed);
+  see("overlap", "pp_interleaved_only", p.overlap.pp_interleaved_only);
   see("overlap", "contention", p.overlap.contention);
 
   see("kernel", "matrix", p.kernel.matrix);
+  see("kernel", "narrow_matrix", p.kernel.narrow_matrix);
   see("kernel", "attention", p.kernel.attention);
   see("kernel", "memory_bound", p.kernel.memory_bound);
   see("kernel", "collective", p.kernel.collective);

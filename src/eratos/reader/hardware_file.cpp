@@ -38,6 +38,7 @@ constexpr const char* kOnlySaid[] = {"name",
                                      "scale_up.link",
                                      "scale_up.in_switch_reduction",
                                      "nic_link",
+                                     "any_layout_fp8",
                                      "gpus_per_node"};
 
 bool only_said(const std::string& path) {
@@ -267,6 +268,7 @@ Node accelerator_to_node(const AcceleratorSpec& part) {
   put(out, "host_link_bytes_per_s", part.host_link.value);
   put(out, "nic_bytes_per_s", part.nic_per_gpu.value);
   out.set("nic_link", Node::string(name_in(part.nic_link, kLinks)));
+  if (part.any_layout_fp8) out.set("any_layout_fp8", Node::boolean(true));
   put(out, "gpus_per_node", part.gpus_per_node);
   if (!part.confidence.empty()) out.set("confidence", Node::string(part.confidence));
   if (!part.borrowed.empty()) {

@@ -74,6 +74,15 @@ void apply_setting(std::string_view what, job::JobSpec& spec) {
   } else if (what == "dropout 0.1") {
     spec.attention_dropout = 0.1;
     spec.hidden_dropout = 0.1;
+  } else if (what == "no dropout") {
+    spec.attention_dropout = 0;
+    spec.hidden_dropout = 0;
+  } else if (what == "flash-attention 1") {
+    spec.framework.attention_kernel = "flash1";
+  } else if (what == "tp overlap") {
+    spec.overlap.tp = true;
+  } else if (what == "p2p overlap") {
+    spec.overlap.p2p = true;
   } else if (what == "optimizer validated afterwards") {
     spec.schedule.post_validation = spec.schedule.algorithm == "zb-auto";
   } else if (what == "optimizer synchronised") {
@@ -396,7 +405,10 @@ std::optional<Unusable> RunReader::State::apply_notes(const TruthRow& row, Run& 
   remarks.find(run.name.id, [&](std::size_t line) {
     const std::string_view when = remarks.cell(line, "when");
     if (notes.find(remarks.cell(line, "note")) == std::string::npos) return false;
-    if (!when.empty() && when != (moe ? "moe" : "dense")) return false;
+    if (!when.empty() && when != (moe ? "moe" : "dense") && when != row.text("precision") &&
+        !(when == "overlap unsaid" && row.text("overlap").empty())) {
+      return false;
+    }
     const std::string what(remarks.cell(line, "what"));
     if (remarks.cell(line, "action") == "skip") {
       refused = unusable(run.name, what, std::string(remarks.cell(line, "why")));

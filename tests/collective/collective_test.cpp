@@ -324,6 +324,18 @@ TEST(Levels, CardsPairedByBridgesCrossPcieInsideTheNode) {
   EXPECT_LT(t(2), t(8));
 }
 
+// Nodes of four that say so have all links of a part between the four; half of a node of eight does not.
+TEST(Levels, ASmallerMeshHasAllLinks) {
+  const hardware::AcceleratorSpec part = mi300x();
+  const hardware::ClusterSpec half = hardware::derive_cluster(part, 2, 4);
+  hardware::ClusterSpec whole = half;
+  whole.levels[1].latency = Seconds{1e-6};  // a network of its own: the levels are described
+  const auto mesh_of = [](const hardware::ClusterSpec& c) { return make_context(c, {}, {}).mesh_size; };
+  EXPECT_EQ(mesh_of(half), 8);
+  EXPECT_EQ(mesh_of(whole), 4);
+  EXPECT_EQ(mesh_of(hardware::derive_cluster(part, 1, 4)), 8);
+}
+
 std::vector<System> systems() {
   return {h100_system(1),   h100_system(2),   h100_system(37),  h100_system(128),
           mi300x_system(1), mi300x_system(4), mi300x_system(64)};

@@ -237,5 +237,23 @@ TEST(Placement, ByCost) {
   }
 }
 
+// Embedding, 40 layers, norm and output are 43 modules: on 4 stages 11, 11, 11 and 10 of them. 63 modules
+// on 16 stages: 15 of four and one of three, which has the norm, the output and one layer.
+TEST(Placement, ByModules) {
+  const auto dealt = [](int layers, int pp) {
+    job::JobSpec spec =
+        job_of(llama({layers, 5120, 40, 40, 128, 13824, 128000}), pp, {1, pp, 1024});
+    spec.parallel.pp = pp;
+    spec.framework.pipeline_split = framework::PipelineSplit::modules;
+    return layers_of(spec);
+  };
+  EXPECT_EQ(dealt(40, 4), (Layers{10, 11, 11, 8}));
+  EXPECT_EQ(dealt(40, 1), (Layers{40}));
+  Layers sixteen(16, 4);
+  sixteen.front() = 3;
+  sixteen.back() = 1;
+  EXPECT_EQ(dealt(60, 16), sixteen);
+}
+
 }  // namespace
 }  // namespace eratos::judges

@@ -52,6 +52,26 @@ TEST(Gemm, SplitsKWhenOneTileIsAlone) {
   EXPECT_NEAR(in_us(time_of(gemm(256, 128, 8192), toy::context(c))), 4.03125, 1e-9);
 }
 
+// 108 elements of 2 bytes are 13.5 times 16 bytes.
+TEST(Gemm, BatchedProductsOfBrokenRowsRunWithoutTensorCores) {
+  const KernelContext context = toy::compute_context(toy::perfect());
+  ops::Gemm attention = toy::gemm(16 * 2048, 2048, 108, 16);
+  ops::Gemm wide = attention;
+  wide.dtype = DType::fp32;
+  EXPECT_EQ(time_of(attention, context).value, time_of(wide, context).value);
+  EXPECT_EQ(lower_bound(attention, context).value, lower_bound(wide, context).value);
+  attention.k = 112;
+  EXPECT_LT(time_of(attention, context).value, 0.5 * time_of(wide, context).value);
+  // Rows of experts are whatever the router sends; single products have kernels for any row.
+  ops::Gemm experts = toy::gemm(16 * 2048, 2044, 1024, 16);
+  experts.experts = true;
+  wide = experts;
+  wide.dtype = DType::fp32;
+  EXPECT_LT(time_of(experts, context).value, 0.5 * time_of(wide, context).value);
+  EXPECT_LT(time_of(toy::gemm(2048, 50257, 1024), context).value,
+            2 * time_of(toy::gemm(2048, 50304, 1024), context).value);
+}
+
 TEST(Gemm, MemoryBoundByItsBytes) {
   // (64*8192 + 8192*8192 + 64*8192) * 2 B = 136,314,880 B at 2 MiB a us: 65 us. Compute: 128 tiles
   // of 64x64 in 13 waves of 2 us = 26 us.
@@ -188,6 +208,7 @@ ops::Gemm random_gemm(Rng& rng) {
   if (rng.below(3) == 0) {
     g.groups = static_cast<double>(1 + rng.below(64));
     g.m *= g.groups;
+    g.experts = true;  // whose rows may be of any width
   }
   g.accumulate_fp32 = rng.below(2) == 0;
   return g;

@@ -128,5 +128,24 @@ TEST(Links, SendsCostWhatTheLinkTheyCrossCosts) {
   }
 }
 
+// Two stages on two nodes, tp 8: each rank sends an eighth, and the eight gather it by NVLink.
+TEST(Links, TensorParallelRanksSendTheirPart) {
+  const auto link = [](const char* scattered, const char* sequence_parallel) {
+    reader::ReadOptions options;
+    options.cluster = "h100-sxm-2x8";
+    options.sets = {"parallel.pp=2", "parallel.tp=8", "batch.global=32", "framework=megatron",
+                    std::string("parallel.sequence_parallel=") + sequence_parallel};
+    auto read = reader::read_job("llama3.1-8b", options);
+    read->job.framework.overlap.pp_scattered = std::string(scattered) == "yes";
+    auto checked = std::make_unique<job::CheckedJob>();
+    EXPECT_TRUE(job::check(read->job, *checked).empty());
+    const auto calibration = *reader::load_calibration(read->job.cluster.accelerator);
+    return picture(*checked, calibration, 0, *make_workspace())->links[0].forward;
+  };
+  EXPECT_LT(2 * link("yes", "false"), link("no", "false"));
+  EXPECT_GT(link("yes", "false"), link("no", "true"));  // the gather
+  EXPECT_EQ(link("yes", "true"), link("no", "true"));   // cut already
+}
+
 }  // namespace
 }  // namespace eratos::projection

@@ -87,7 +87,10 @@ CollectiveContext make_context(const hardware::ClusterSpec& cluster,
   context.network_alpha = calibration.network.alpha.value;
   context.network_gamma = calibration.network.gamma;
   context.network_decay = factors.network_decay;
-  context.mesh_size = std::max(2, own.domain_gpus);
+  // Nodes that join fewer accelerators than the part can spread all of its links over those: a V100 has
+  // two links to each of three others in a node of four. A cluster of one domain may be half of one.
+  const bool own_nodes = !hardware::follows_from_part(cluster) && cluster.levels.size() > 1;
+  context.mesh_size = std::max(2, own_nodes ? cluster.levels[0].gpus : own.domain_gpus);
 
   for (std::size_t i = 0; i < cluster.levels.size(); ++i) {
     const hardware::NetworkLevel& level = cluster.levels[i];

@@ -120,6 +120,9 @@ struct OverlapRules {
   double ep_share = 0;         // of all-to-all, when on
   double pp_exposed = 0;       // share of send/receive that is not hidden
   bool pp_interleaved_only = false;  // only interleaved schedules hide any of it
+  // Tensor-parallel ranks hold the same tensor at a stage's end: each sends one t-th of it, and the
+  // next stage's ranks gather the parts among themselves. Source: arXiv 2104.04473, section 4.1.
+  bool pp_scattered = false;
   double contention = 0;       // compute lost per second of hidden communication
 };
 
@@ -149,6 +152,10 @@ struct ScheduleRules {
 enum class PipelineSplit {
   even,  // the same number on each; refused when it does not divide
   cost,  // by cumulative cost of the blocks, output layer included (nanotron build_model)
+  // Embedding, layers, final norm and output layer count one each; where their number does not
+  // divide, the first stages have one more. Source: Aleph-Alpha/scaling
+  // core/nn/parallel_module/pipeline_partitioning.py (pipe_partition_uniform).
+  modules,
 };
 
 struct FrameworkProfile {

@@ -1,5 +1,6 @@
 #include "eratos/job/placement.h"
 
+#include <algorithm>
 #include <variant>
 
 #include "eratos/layer/legality.h"
@@ -201,6 +202,22 @@ void place_by_cost(const JobSpec& spec, CheckedJob& out) {
   }
 }
 
+// Modules in order: embedding, layers, final norm, output layer.
+void place_by_modules(const JobSpec& spec, CheckedJob& out) {
+  constexpr int kBefore = 1;
+  constexpr int kBehind = 2;
+  const int stages = spec.parallel.pp * spec.parallel.vpp;
+  const int layers = spec.model.layers();
+  const int modules = kBefore + layers + kBehind;
+  int begin = 0;
+  for (int i = 0; i < stages; ++i) {
+    const int end = begin + modules / stages + (i < modules % stages ? 1 : 0);
+    const int first = std::clamp(begin - kBefore, 0, layers);
+    out.stages.push_back({0, std::clamp(end - kBefore, 0, layers) - first, 0, false, false});
+    begin = end;
+  }
+}
+
 // Uniform recomputation checkpoints units of n consecutive layers of a virtual stage; Megatron asks
 // for layer n*k + n - 1 of the last unit, and fails where the stage does not have it. Prediction
 // modules are units of their own.
@@ -245,6 +262,8 @@ void place_layers(const JobSpec& spec, CheckedJob& out, Diagnostics& faults) {
     place_uneven(spec, out, faults);
   } else if (spec.framework.pipeline_split == framework::PipelineSplit::cost) {
     place_by_cost(spec, out);
+  } else if (spec.framework.pipeline_split == framework::PipelineSplit::modules) {
+    place_by_modules(spec, out);
   } else {
     place_even(spec, out, faults);
   }

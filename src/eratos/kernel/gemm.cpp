@@ -20,6 +20,21 @@ double waves_of(double tiles, double inverse_units) {
 
 constexpr int kSplits = 4;  // split K in 1, 2, 4 or 8
 
+bool is_multiple_of_8(double x) { return static_cast<long long>(x) % 8 == 0; }
+
+// Tensor cores are fed with whole 16 bytes of a row. Where a batched product's rows are not of whole 16
+// bytes the library has no kernel for them, and it runs as an fp32 product does.
+// Source: NVIDIA matrix multiplication guide DU-09799, section 2.1 (alignment); six published steps of
+// Megatron-DeepSpeed on A100 with head dims of 108 and 450, 45 to 50 % slower than their neighbours of
+// 144 and 216 (bigscience-workshop/bigscience train/tr11-176B-ml/chronicles-prequel.md): 9 to 14
+// TFLOP/s in attention's products.
+DType priced_as(const ops::Gemm& g) {
+  const bool narrow = g.dtype == DType::bf16 || g.dtype == DType::fp16;
+  const bool batched = g.groups > 1 && !g.experts;
+  const bool aligned = is_multiple_of_8(g.k) && is_multiple_of_8(g.n);
+  return narrow && batched && !aligned ? DType::fp32 : g.dtype;
+}
+
 double minimum_bytes(const ops::Gemm& g, const GemmConstants& c) {
   const double inputs = (g.m * g.k + g.groups * g.k * g.n) * c.element_bytes;
   // Accumulation reads and writes the fp32 buffer.
@@ -30,7 +45,7 @@ double minimum_bytes(const ops::Gemm& g, const GemmConstants& c) {
 }  // namespace
 
 Seconds time_of(const ops::Gemm& g, const KernelContext& context) {
-  const GemmConstants& c = context.gemm[static_cast<std::size_t>(g.dtype)];
+  const GemmConstants& c = context.gemm[static_cast<std::size_t>(priced_as(g))];
   if (g.m <= 0 || g.n <= 0 || g.k <= 0) return Seconds{0};
 
   const bool grouped = g.groups > 1;
@@ -79,7 +94,7 @@ Seconds time_of(const ops::Gemm& g, const KernelContext& context) {
 // Every candidate has at least m*n*k of padded work on no more than all units at no more than the
 // best tile's rate, moves at least these bytes, and pays the launch; so the bound is proved.
 Seconds lower_bound(const ops::Gemm& g, const KernelContext& context) {
-  const GemmConstants& c = context.gemm[static_cast<std::size_t>(g.dtype)];
+  const GemmConstants& c = context.gemm[static_cast<std::size_t>(priced_as(g))];
   if (g.m <= 0 || g.n <= 0 || g.k <= 0) return Seconds{0};
   const double per_flop = g.groups > 1 ? c.grouped_seconds_per_flop : c.seconds_per_flop;
   const double work =

@@ -41,6 +41,21 @@ collective::GroupPlacement pair_of(int a, int b, int stride, const hardware::Clu
   return pair;
 }
 
+// What leaves a stage, as whole tensors or as parts that are gathered behind.
+double sending(const job::CheckedJob& job, const Pricing& pricing, Bytes bytes,
+               const collective::GroupPlacement& pair) {
+  using ops::CollectiveKind;
+  const bool scattered = job.spec->framework.overlap.pp_scattered && job.parallel.tp > 1 &&
+                         !job.parallel.sequence_parallel;
+  if (!scattered) {
+    return collective::time_of(CollectiveKind::send_recv, bytes, pair, pricing.links).value;
+  }
+  const auto& group = pricing.placements[static_cast<std::size_t>(Axis::tp)];
+  const Bytes part = bytes / job.parallel.tp;
+  return collective::time_of(CollectiveKind::send_recv, part, pair, pricing.links).value +
+         collective::time_of(CollectiveKind::all_gather, bytes, group, pricing.links).value;
+}
+
 // What leaves each chunk, by the link between its rank and the neighbour's.
 void fill_links(const job::CheckedJob& job, const Pricing& pricing, Workspace& w) {
   const job::JobSpec& spec = *job.spec;
@@ -55,10 +70,8 @@ void fill_links(const job::CheckedJob& job, const Pricing& pricing, Workspace& w
       const int here = schedule::slot_at(shape, placement, stage, copy);
       const int next = schedule::slot_at(shape, placement, stage + 1, copy);
       const double send =
-          collective::time_of(ops::CollectiveKind::send_recv, w.lowered.stages[0].send,
-                              pair_of(here / shape.chunks, next / shape.chunks, stride, spec.cluster),
-                              pricing.links)
-              .value;
+          sending(job, pricing, w.lowered.stages[0].send,
+                  pair_of(here / shape.chunks, next / shape.chunks, stride, spec.cluster));
       const Picoseconds link = to_picoseconds(Seconds{exposed * send});
       w.links[at(here)].forward = link;
       w.links[at(next)].backward = link;

@@ -14,7 +14,8 @@ using framework::PipelineSplit;
 using text::Node;
 
 constexpr Name<PipelineSplit> kSplits[] = {{"even", PipelineSplit::even},
-                                           {"cost", PipelineSplit::cost}};
+                                           {"cost", PipelineSplit::cost},
+                                           {"modules", PipelineSplit::modules}};
 
 // Every field once, for reading and writing alike: section, key (a unit is its last word), value.
 template <class Profile, class See>
@@ -82,6 +83,7 @@ void for_each_field(Profile& p, See&& see) {
   see("overlap", "ep_share", p.overlap.ep_share);
   see("overlap", "pp_exposed", p.overlap.pp_exposed);
   see("overlap", "pp_interleaved_only", p.overlap.pp_interleaved_only);
+  see("overlap", "pp_scattered", p.overlap.pp_scattered);
   see("overlap", "contention", p.overlap.contention);
 
   see("kernel", "matrix", p.kernel.matrix);

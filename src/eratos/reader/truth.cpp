@@ -83,6 +83,9 @@ void apply_setting(std::string_view what, job::JobSpec& spec) {
     spec.overlap.tp = true;
   } else if (what == "p2p overlap") {
     spec.overlap.p2p = true;
+  } else if (what == "blocking launches") {
+    // The host waits for every kernel: its time adds to the device's.
+    spec.framework.host.overlap_exponent = 1;
   } else if (what == "optimizer validated afterwards") {
     spec.schedule.post_validation = spec.schedule.algorithm == "zb-auto";
   } else if (what == "optimizer synchronised") {
@@ -393,6 +396,7 @@ std::optional<Unusable> RunReader::State::fill_words(const TruthRow& row, Run& r
   }
   read_overlap(row.text("overlap"), spec.overlap);
   spec.attention = read_attention(row.text("attention"));
+  if (row.text("attention").starts_with("flash-attn-1")) spec.framework.attention_kernel = "flash1";
   spec.graph_share = read_graphs(row.text("cuda_graphs"));
   return std::nullopt;
 }

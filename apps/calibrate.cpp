@@ -152,7 +152,7 @@ Node fit_node(const Calibrated& c) {
     sources.append(Node::string(source.empty() ? "not named" : source));
   }
   fit.set("sources", std::move(sources));
-  fit.set("free_parameters", Node::integer(static_cast<std::int64_t>(c.fit->constants().size())));
+  fit.set("free_parameters", Node::integer(c.fit->free_parameters()));
   fit.set("converged", Node::boolean(c.answer.converged));
   fit.set("error_before", error_node(c.before));
   fit.set("error_after", error_node(c.after));
@@ -204,6 +204,7 @@ std::string report_text(const Calibrated& c, const report::Style& style) {
   std::string unseen;
   for (std::size_t i = 0; i < c.fit->constants().size(); ++i) {
     const FittedConstant& constant = c.fit->constants()[i];
+    if (constant.of_class) continue;
     if (c.answer.informing[i] == 0) {
       unseen += (unseen.empty() ? "" : ", ") + constant.name();
       continue;
@@ -215,7 +216,7 @@ std::string report_text(const Calibrated& c, const report::Style& style) {
   }
   std::string out = fmt::format("{} runs of {} source{}, {} free parameters{}\n\n",
                                 c.fit->runs().size(), c.fit->sources().size(),
-                                c.fit->sources().size() == 1 ? "" : "s", c.fit->constants().size(),
+                                c.fit->sources().size() == 1 ? "" : "s", c.fit->free_parameters(),
                                 c.answer.converged ? "" : " (the fit did not settle)");
   out += table.text(2, style);
   if (!unseen.empty()) {

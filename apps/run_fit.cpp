@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "eratos/base/check.h"
 #include "eratos/calibration/curves.h"
 #include "eratos/projection/projection.h"
 #include "eratos/projection/steps.h"
@@ -23,14 +25,23 @@ using calibration::Owner;
 using calibration::Parameter;
 using calibration::Probe;
 
-void take_class_prior(FittedConstant& constant) {
+// The class of a constant, with its prior; nothing where data/priors.csv has no line. Parts of one
+// architecture are a class.
+std::optional<FittedConstant> class_prior(const FittedConstant& member) {
   static const reader::PatternTable table("priors");
-  const std::string_view path = constant.parameter->path;
-  const auto row = table.find(constant.owner,
-                              [&](std::size_t r) { return table.cell(r, "path") == path; });
-  if (!row) return;
-  constant.prior = std::stod(std::string(table.cell(*row, "prior")));
-  constant.spread = std::stod(std::string(table.cell(*row, "spread")));
+  const std::string_view path = member.parameter->path;
+  const auto row = table.find(
+      member.owner, [&](std::size_t r) { return table.cell(r, "path") == path; });
+  if (!row) return std::nullopt;
+  FittedConstant out{member.parameter, "class " + std::string(table.cell(*row, "class")), 0, 0, 0, true};
+  if (member.parameter->owner == Owner::part) {
+    if (const auto part = reader::load_accelerator(member.owner)) {
+      out.owner = "class " + part->architecture;
+    }
+  }
+  out.before = out.prior = std::stod(std::string(table.cell(*row, "prior")));
+  out.spread = std::stod(std::string(table.cell(*row, "spread")));
+  return out;
 }
 
 bool starts_with(std::string_view text, std::string_view head) {
@@ -128,23 +139,53 @@ void RunFit::add_row(std::size_t run, bool counts) {
   const auto [at, fresh] =
       sources_by_name_.emplace(source, static_cast<int>(sources_.size()));
   if (fresh) sources_.push_back(source);
-  row.source = at->second;
+  // What a user's rows have in common is what is asked for: each counts in full.
+  row.source = of_ == FitOf::users_own ? static_cast<int>(runs_.size()) : at->second;
   framework_constants(spec, row);
   part_constants(spec, row);
   problem_.rows.push_back(std::move(row));
   runs_.push_back(run);
 }
 
+// The index of the member's class, or -1.
+int RunFit::class_of(const FittedConstant& member) {
+  const std::optional<FittedConstant> found = class_prior(member);
+  if (!found) return -1;
+  const auto [at, fresh] = index_.emplace(found->name(), static_cast<int>(constants_.size()));
+  if (fresh) {
+    const Parameter& p = *found->parameter;
+    problem_.parameters.push_back({.prior = std::clamp(found->prior, p.least, p.most),
+                                   .spread = found->spread,
+                                   .least = p.least,
+                                   .most = p.most});
+    constants_.push_back(*found);
+  }
+  return at->second;
+}
+
+int RunFit::free_parameters() const {
+  return static_cast<int>(std::count_if(constants_.begin(), constants_.end(),
+                                        [](const FittedConstant& c) { return !c.of_class; }));
+}
+
 int RunFit::constant_of(FittedConstant constant) {
+  if (const auto known = index_.find(constant.name()); known != index_.end()) return known->second;
+  const int under = of_ == FitOf::catalogue ? class_of(constant) : -1;
   const auto [at, fresh] =
       index_.emplace(constant.name(), static_cast<int>(constants_.size()));
-  if (!fresh) return at->second;
+  ERATOS_CHECK(fresh);
   const Parameter& p = *constant.parameter;
   constant.prior = constant.before;
   constant.spread = p.spread;
-  if (of_ == FitOf::catalogue) take_class_prior(constant);
-  problem_.parameters.push_back(
-      {std::clamp(constant.prior, p.least, p.most), constant.spread, p.least, p.most});
+  if (under >= 0) {
+    constant.prior = constants_[static_cast<std::size_t>(under)].prior;
+    constant.spread = constants_[static_cast<std::size_t>(under)].spread;
+  }
+  problem_.parameters.push_back({.prior = std::clamp(constant.prior, p.least, p.most),
+                                 .under = under,
+                                 .spread = constant.spread,
+                                 .least = p.least,
+                                 .most = p.most});
   constants_.push_back(std::move(constant));
   return at->second;
 }
@@ -163,7 +204,7 @@ void RunFit::framework_constants(const job::JobSpec& spec, FitRow& row) {
       owner = at->second;
       if (owner.empty()) continue;
     }
-    row.parameters.push_back(constant_of({&p, owner, now, 0, 0}));
+    row.parameters.push_back(constant_of({&p, owner, now, 0, 0, false}));
   }
 }
 
@@ -181,7 +222,7 @@ void RunFit::part_constants(const job::JobSpec& spec, FitRow& row) {
       owner = at->second;
       if (owner.empty()) return;
     }
-    const int constant = constant_of({&p, owner, now, 0, 0});
+    const int constant = constant_of({&p, owner, now, 0, 0, false});
     const auto& of = row.parameters;
     if (std::find(of.begin(), of.end(), constant) == of.end()) row.parameters.push_back(constant);
   };

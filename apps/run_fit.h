@@ -27,6 +27,7 @@ struct FittedConstant {
   double before = 0;  // in effect
   double prior = 0;
   double spread = 0;  // of the prior: the class's, or the parameter's
+  bool of_class = false;  // where its members start; no row reads it, nobody owns it
 
   std::string name() const { return owner + " " + std::string(parameter->path); }
 };
@@ -46,6 +47,8 @@ class RunFit {
 
   const std::vector<FittedConstant>& constants() const { return constants_; }
   const calibration::FitProblem& problem() const { return problem_; }
+  // Constants that a file states; classes are not among them.
+  int free_parameters() const;
   // Index into measured.runs of each row of the problem.
   const std::vector<std::size_t>& runs() const { return runs_; }
   const std::vector<std::string>& sources() const { return sources_; }
@@ -63,6 +66,7 @@ class RunFit {
  private:
   void add_row(std::size_t run, bool counts);
   int constant_of(FittedConstant constant);
+  int class_of(const FittedConstant& member);
   void framework_constants(const job::JobSpec& spec, calibration::FitRow& row);
   void part_constants(const job::JobSpec& spec, calibration::FitRow& row);
 

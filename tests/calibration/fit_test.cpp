@@ -194,6 +194,22 @@ TEST(Fit, RowsThatCannotBeProjectedDoNotCount) {
   EXPECT_EQ(fit.answer().informing[0], 19);
 }
 
+// Two members of a class say 0.5; the third, which no row reads, follows the class most of the way.
+TEST(Fit, AMemberThatNoRowReadsFollowsItsClass) {
+  Synthetic s;
+  s.truth = {0.5, 0.5, 0.5, 0.5};
+  for (int i = 0; i < 40; ++i) {
+    s.rows.push_back({.shares = {i % 2 == 0 ? 1.0 : 0.0, i % 2 == 1 ? 1.0 : 0.0, 0.0, 0.0}});
+  }
+  s.finish();
+  for (int i = 0; i < 3; ++i) s.problem.parameters[static_cast<std::size_t>(i)].under = 3;
+  const std::vector<double> x = Fit(s.problem).answer().values;
+  EXPECT_NEAR(x[0], 0.5, 0.01);
+  // The class: prior 0.8 and two members' 0.5 weigh alike, so ln x = (ln 0.8 + 2 ln 0.5) / 3.
+  EXPECT_NEAR(x[3], 0.585, 0.01);
+  EXPECT_NEAR(x[2], x[3], 1e-9);
+}
+
 TEST(Fit, RowsThatAreOnlyJudgedMoveNothing) {
   Synthetic s;
   s.truth = {0.6};

@@ -57,6 +57,12 @@ struct Normal {
   Vector minus_g;
 };
 
+// ln of where a constant's prior lies.
+double centre(const FitProblem& problem, const Vector& u, std::size_t i) {
+  const FitParameter& p = problem.parameters[i];
+  return p.under >= 0 ? u[at(p.under)] : std::log(p.prior);
+}
+
 Normal normal_of(const FitProblem& problem, const Vector& u, const Vector& weights,
                  const Vector& residuals, const std::vector<Vector>& jacobian) {
   Normal out;
@@ -66,8 +72,15 @@ Normal normal_of(const FitProblem& problem, const Vector& u, const Vector& weigh
   for (std::size_t i = 0; i < out.n; ++i) {
     const FitParameter& p = problem.parameters[i];
     const double w = 1 / (p.spread * p.spread);
-    out.h[i * out.n + i] = w;
-    out.minus_g[i] = -w * (u[i] - std::log(p.prior));
+    const double off = w * (u[i] - centre(problem, u, i));
+    out.h[i * out.n + i] += w;
+    out.minus_g[i] -= off;
+    if (p.under < 0) continue;
+    const std::size_t c = at(p.under);
+    out.h[c * out.n + c] += w;
+    out.h[i * out.n + c] -= w;
+    out.h[c * out.n + i] -= w;
+    out.minus_g[c] += off;
   }
   for (std::size_t row = 0; row < problem.rows.size(); ++row) {
     if (weights[row] <= 0) continue;
@@ -285,7 +298,7 @@ double Fit::objective(const Vector& u, const Vector& r) const {
   }
   for (std::size_t i = 0; i < u.size(); ++i) {
     const FitParameter& p = problem_->parameters[i];
-    const double z = (u[i] - std::log(p.prior)) / p.spread;
+    const double z = (u[i] - centre(*problem_, u, i)) / p.spread;
     sum += z * z;
   }
   return sum;

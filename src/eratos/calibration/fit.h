@@ -12,6 +12,8 @@
 //
 // n^(-1/2): a source of 900 rows weighs as much as 30 independent ones, since its rows share
 // whatever is odd about their room. A constant that no row informs stays at its prior.
+// A class is a constant that no row reads: its members' priors are its value, so what the rows say of
+// some members moves where the others start.
 // Source of the method: Levenberg-Marquardt on ln x with iteratively reweighted pseudo-Huber
 // residuals (Hartley and Zisserman, Multiple View Geometry, appendix 6), bounds by an active set.
 // Source of kNoise: the same layout measured in several releases differs by 1.9% in the median and
@@ -33,6 +35,7 @@ inline constexpr double kElbow = 1.5;
 
 struct FitParameter {
   double prior = 1;     // > 0
+  int under = -1;       // its prior is this constant's value instead: a class that its members shape
   double spread = 0.2;  // of ln x
   double least = 0;     // > 0
   double most = 1;

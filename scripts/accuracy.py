@@ -81,6 +81,13 @@ attention and the rate of chunked scans were set after looking at the few runs t
 vocabulary-parallel and zero-bubble runs do not state their number format, dropout or vocabulary: fp16
 and dropout are their public script's, fp16 was taken up because these runs' own peaks ask for it, and
 the vocabulary follows from the models' printed sizes.
+
+Some runs contradict their own neighbours and stay in the count. vTrain's multi-node runs at tp 2 and 4:
+the 39B model on 512 GPUs takes 16.1, 17.6, 17.4 and 16.1 s at tp 4, pp 8 and micro-batches of 2, 3, 4 and
+6, and 14.5, 15.0, 15.6, 20.0 and 27.8 s at pp 16 and 2, 3, 4, 6 and 12, where tp 8 goes through the same
+batches smoothly (15.6, 16.4, 15.9, 16.2, 18.6 s). Jean Zay's V100 nodes: one job took 129, 217, 125 and
+225 s on four days, as its source says (within 40% at any time). BLOOM: one job on one node took 130 and
+119 s.
 """
 
 

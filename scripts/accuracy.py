@@ -80,7 +80,10 @@ compared; with them AMD's median was about 9% instead of 5%. And the fp4 rates, 
 attention and the rate of chunked scans were set after looking at the few runs they are judged on. The
 vocabulary-parallel and zero-bubble runs do not state their number format, dropout or vocabulary: fp16
 and dropout are their public script's, fp16 was taken up because these runs' own peaks ask for it, and
-the vocabulary follows from the models' printed sizes.
+the vocabulary follows from the models' printed sizes. That the paper's 1F1B runs had FlashAttention 1,
+and that the peaks of its artifact's runs are in GB, was taken from their own figures too, and the gap of
+a blocking send and the cost of a waiting exchange are fitted to them. Rows of NVIDIA's own recipes that
+name no overlap are taken to overlap tensor-parallel traffic, as those recipes do.
 
 Some runs contradict their own neighbours and stay in the count. vTrain's multi-node runs at tp 2 and 4:
 the 39B model on 512 GPUs takes 16.1, 17.6, 17.4 and 16.1 s at tp 4, pp 8 and micro-batches of 2, 3, 4 and

@@ -136,8 +136,8 @@ RankParameters rank_parameters(const job::CheckedJob& job, const ops::LoweredJob
       const ops::Program& p = lowered.programs[item.program];
       for (const ops::Parameter& q : p.parameters) {
         const double elements = q.elements * item.repeat;
+        if (q.frozen) continue;  // neither reduced nor gathered, and cast once for all
         if (q.narrow) (q.expert ? n.expert_narrow : n.dense_narrow) += elements;
-        if (q.frozen) continue;
         if (q.matrix && !q.embedding) (q.expert ? n.expert_matrix : n.dense_matrix) += elements;
         (q.expert ? n.expert : n.dense) += elements;
         if (q.replicated) n.replicated += elements;

@@ -1,5 +1,6 @@
 // eratos calibrate RUNS.csv ...: the constants of a part and of a framework that measured runs ask
-// for, as a file for --calibration.
+// for, as a file for --calibration. Tables of kernels and collectives (points.h) have a fit of their
+// own.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -17,7 +18,9 @@
 #include "apps/measured_runs.h"
 #include "apps/numbers.h"
 #include "apps/output.h"
+#include "apps/points.h"
 #include "apps/run_fit.h"
+#include "eratos/base/crc32.h"
 #include "eratos/report/json.h"
 #include "eratos/report/quantity.h"
 #include "eratos/report/table.h"
@@ -259,6 +262,7 @@ bool exists(const std::string& path) {
 int run_calibrate(const Arguments& arguments) {
   const Result<Format> format = format_of(arguments, "text json");
   if (!format) return report_usage(format.error().front().message);
+  if (any_points(arguments.words)) return calibrate_points(arguments);
   // A fit may take a minute; a name that is taken is said before.
   const std::string file = arguments.value("--output");
   if (!file.empty() && exists(file) && !arguments.has("--force")) {

@@ -32,7 +32,7 @@ struct Command {
   X(compare,    "compare",    "JOB ...",      1, kAnyNumber, "side by side: what differs, what it costs, why") \
   X(schedule,   "schedule",   "",             0, 0, "pipeline schedules: makespan, bubble, peak memory, compared and drawn") \
   X(validate,   "validate",   "RUNS.csv ...", 1, kAnyNumber, "projections against measured runs")   \
-  X(calibrate,  "calibrate",  "RUNS.csv ...", 1, kAnyNumber, "constants of parts and frameworks, fitted to measured runs") \
+  X(calibrate,  "calibrate",  "RUNS.csv ...", 1, kAnyNumber, "constants of parts and frameworks, fitted to measured runs; or those of kernels and collectives") \
   X(import_,    "import",     "JOB",          1, 1, "the normalised job, and where each value came from") \
   X(export_,    "export",     "JOB",          1, 1, "the job as another program's file")             \
   X(list,       "list",       "KIND",         1, 1, "what the catalogue knows")                     \

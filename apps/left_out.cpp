@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "apps/run_fit.h"
+#include "eratos/base/crc32.h"
 
 namespace eratos::apps {
 

@@ -193,13 +193,4 @@ void in_parallel(std::size_t n, const std::function<Take()>& worker) {
   if (failure) std::rethrow_exception(failure);
 }
 
-std::uint32_t crc32(std::string_view text) {
-  std::uint32_t crc = 0xffffffffU;
-  for (const char c : text) {
-    crc ^= static_cast<unsigned char>(c);
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1U) != 0 ? 0xedb88320U : 0U);
-  }
-  return ~crc;
-}
-
 }  // namespace eratos::apps

@@ -3,11 +3,9 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "apps/arguments.h"
@@ -46,9 +44,5 @@ double measured_speed(const reader::Measured& measured);
 // thrown here.
 using Take = std::function<void(std::size_t)>;
 void in_parallel(std::size_t n, const std::function<Take()>& worker);
-
-// Deals rows to tenths and folds, the same ones everywhere.
-// Source: CRC-32 of ISO 3309, as zlib has it.
-std::uint32_t crc32(std::string_view text);
 
 }  // namespace eratos::apps

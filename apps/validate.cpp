@@ -1,4 +1,5 @@
-// eratos validate RUNS.csv ...: every run projected, and set beside what was measured of it.
+// eratos validate RUNS.csv ...: every run projected, and set beside what was measured of it. Tables
+// of kernels and collectives (points.h) are priced instead.
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "apps/measured_runs.h"
 #include "apps/numbers.h"
 #include "apps/output.h"
+#include "apps/points.h"
 #include "eratos/job/job.h"
 #include "eratos/projection/likeness.h"
 #include "eratos/projection/projection.h"
@@ -138,6 +140,7 @@ int run_validate(const Arguments& arguments) {
   const Result<Format> format = format_of(arguments, "text json csv");
   if (!format) return report_usage(format.error().front().message);
 
+  if (any_points(arguments.words)) return validate_points(arguments, *format);
   Result<MeasuredRuns> measured = read_measured_runs(arguments);
   if (!measured) return report_faults(measured.error());
   std::vector<AccuracyRow> rows = measured->rows;

@@ -18,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import accuracy_check  # noqa: E402
 import accuracy_left_out  # noqa: E402
 import accuracy_plot  # noqa: E402
+import accuracy_points  # noqa: E402
 import residuals  # noqa: E402
 
 # The figures this project holds itself to: what, file, family ("" for all), more flags, part of the
@@ -300,7 +301,12 @@ def main():
                         help="the page; its pictures go into pictures/ beside it")
     parser.add_argument("--check", action="store_true",
                         help="compare with the page instead of writing it")
+    parser.add_argument("--points", type=pathlib.Path,
+                        help="folder of gemm_points.csv, attention_points.csv and "
+                             "collective_points.csv; by default `reference` beside the runs' "
+                             "folder, where it exists")
     arguments = parser.parse_args()
+    points_folder = arguments.points or accuracy_points.folder_beside(arguments.runs)
     answers = answers_of(arguments.binary, arguments.runs)
     page = "\n".join([
         INTRO,
@@ -318,6 +324,7 @@ def main():
         "## Schedules against one another\n", schedules(answers),
         "## Does it fit\n", feasibility(answers),
         "## Not projected, by reason\n", skipped(answers),
+        *accuracy_points.section(arguments.binary, points_folder),
     ])
     if arguments.check:
         sys.exit(check(arguments.output, page, answers))

@@ -5,7 +5,9 @@
 #
 # --check writes nothing and fails where a figure got worse than the page's (docs/HACKING.md).
 # FOLDER holds CSVs of measured runs and architecture files models_*.yaml (docs/USING.md, validate);
-# without it ERATOS_RUNS names the folder. ERATOS_BINARY is the program, build/eratos by default.
+# without it ERATOS_RUNS names the folder. ERATOS_POINTS names the folder of measured kernels and
+# collectives; without it, `reference` beside FOLDER. ERATOS_BINARY is the program, build/eratos by
+# default.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
@@ -26,5 +28,9 @@ if [[ ! -d $runs ]]; then
   echo "error: $runs: no such folder" >&2
   exit 3
 fi
+points=()
+if [[ -n ${ERATOS_POINTS:-} ]]; then
+  points=(--points "$ERATOS_POINTS")
+fi
 exec python3 -B "$root/scripts/accuracy.py" --binary "$binary" --runs "$runs" \
-  --output "$root/docs/ACCURACY.md" "${check[@]}"
+  --output "$root/docs/ACCURACY.md" "${check[@]}" "${points[@]}"

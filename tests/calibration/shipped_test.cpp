@@ -59,9 +59,10 @@ TEST(Shipped, SharesAreShares) {
     const auto spec = reader::load_accelerator(name);
     ASSERT_TRUE(spec.has_value()) << name;
     for (const calibration::AttentionCurve& a : c.attention.curves) {
-      EXPECT_LT(a.rate.value, spec->peak_of(DType::bf16).value > 0
-                                  ? spec->peak_of(DType::bf16).value
-                                  : spec->peak_of(DType::fp16).value)
+      const double sixteen =
+          std::max(spec->peak_of(DType::bf16).value, spec->peak_of(DType::fp16).value);
+      EXPECT_LT(a.rate.value,
+                a.dtype == DType::bf16 ? sixteen : std::max(sixteen, spec->peak_of(a.dtype).value))
           << name << " " << a.kernel;
       EXPECT_GE(a.s0, 0) << name;
     }

@@ -183,7 +183,7 @@ double oracle(const ops::Gemm& g, const hardware::AcceleratorSpec& part,
       (g.m * g.k + g.groups * g.k * g.n) * 2 + g.m * g.n * (g.accumulate_fp32 ? 8 : 2);
   double best = 1e300;
   for (const Tile& t : tiles) {
-    for (const double s : {1.0, 2.0, 4.0, 8.0}) {
+    for (const double s : {1.0, 2.0, 4.0, 8.0, 16.0, 32.0}) {
       const double count = g.groups * std::ceil(g.m / g.groups / t.m) * std::ceil(g.n / t.n) * s;
       const double waves = static_cast<double>(
           (static_cast<long long>(count) + static_cast<long long>(part.compute_units) - 1) /

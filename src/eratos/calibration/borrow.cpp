@@ -38,14 +38,32 @@ void borrow_from(PartCalibration& part, const hardware::AcceleratorSpec& part_sp
          part.part + ": " + std::string(name_of(dtype)) + " GEMM efficiency" + from});
   }
 
-  if (part.attention.curves.empty() && !kin.attention.curves.empty()) {
+  const bool adds = part.attention.adds_to_kin;
+  if ((part.attention.curves.empty() || adds) && !kin.attention.curves.empty()) {
+    const AttentionTable own = part.attention;
+    const auto has_kernel = [&](const std::string& kernel) {
+      return std::any_of(own.curves.begin(), own.curves.end(),
+                         [&](const AttentionCurve& c) { return c.kernel == kernel; });
+    };
     part.attention = kin.attention;
-    for (AttentionCurve& curve : part.attention.curves) {
-      curve.rate *= ratio(matrix_peak(part_spec, curve.dtype), matrix_peak(kin_spec, curve.dtype));
+    part.attention.curves = own.curves;
+    for (const AttentionCurve& curve : kin.attention.curves) {
+      const bool narrow = curve.dtype == DType::fp8 || curve.dtype == DType::fp4;
+      if (has_kernel(curve.kernel) || (narrow && part_spec.peak_of(curve.dtype).value <= 0)) continue;
+      part.attention.curves.push_back(curve);
+      part.attention.curves.back().rate *=
+          ratio(matrix_peak(part_spec, curve.dtype), matrix_peak(kin_spec, curve.dtype));
     }
     part.statements.push_back(
         {Section::attention, DType::bf16,
          part.part + ": attention rates" + from + ", scaled by the matrix peak"});
+  }
+
+  // The libraries of measurements: nothing that a projection prices, so no statement.
+  for (const CastCurve& cast : kin.casts) {
+    const bool own = std::any_of(part.casts.begin(), part.casts.end(),
+                                 [&](const CastCurve& c) { return c.kernel == cast.kernel; });
+    if (!own) part.casts.push_back(cast);
   }
 
   if (part.elementwise.share[0] <= 0 && kin.elementwise.share[0] > 0) {

@@ -15,7 +15,8 @@ namespace eratos::calibration {
 
 // Fills every section that `part` lacks (a format's GEMM curve, the attention table, elementwise
 // shares, collectives of a kind, the network) from `kin`, and appends to part.statements one
-// sentence a section. Sections that `part` has are untouched. Chains are the caller's: borrow
+// sentence a section. Sections that `part` has are untouched, but for an attention table that adds to
+// its kin's: it gets the kernels that it lacks. Chains are the caller's: borrow
 // kin's own gaps first.
 void borrow_from(PartCalibration& part, const hardware::AcceleratorSpec& part_spec,
                  const PartCalibration& kin, const hardware::AcceleratorSpec& kin_spec);

@@ -50,10 +50,27 @@ struct AttentionCurve {
   std::string source;
 };
 
+// Products by another library than the frameworks of training call (a serving engine's fp4 kernels,
+// a research kernel): priced only where a measurement names the library.
+struct LibraryGemm {
+  std::string library;
+  DType dtype = DType::bf16;
+  GemmCurve curve;
+};
+
+// A library's kernel that casts to fewer bits before a product, alone: launch + traffic / (share BW).
+struct CastCurve {
+  std::string kernel;
+  double share = 0.5;  // of nominal memory bandwidth, of the least traffic
+  Seconds launch;
+  std::string source;
+};
+
 // What attention kernels reach on one part.
 struct AttentionTable {
   std::vector<AttentionCurve> curves;
   std::string default_kernel;  // used where the framework's kernel has no row for the part
+  bool adds_to_kin = false;    // the kin's kernels come along beside these
   double head_dim_64 = 0.82;   // rate at head dim 64 against 128, where a kernel has no own row
   double mla = 0.85;           // factor when Q, K and V have different head dims
   std::string source;
@@ -108,6 +125,8 @@ struct PartCalibration {
   std::string part;      // accelerator name
   std::string borrowed;  // nearest kin, which fills what is missing here (borrow.h); "" when none
   std::array<GemmCurve, 10> gemm{};  // by DType; peak_fraction 0: unknown
+  std::vector<LibraryGemm> libraries;  // further products
+  std::vector<CastCurve> casts;
   AttentionTable attention;
   ElementwiseCurve elementwise;
   std::vector<CollectiveCurve> collectives;  // inside the scale-up domain

@@ -46,12 +46,16 @@ const AttentionPoint* nearest(const AttentionRows& rows, double head_dim) {
 Seconds time_of(const ops::Attention& a, const KernelContext& context) {
   const double flops = a.flops().value;
   if (flops <= 0) return Seconds{0};
-  const AttentionRows& rows = context.attention[a.backward ? 1 : 0][a.causal ? 1 : 0];
+  const std::size_t pass = a.backward ? 1 : 0;
+  const std::size_t mask = a.causal ? 1 : 0;
+  const AttentionRows& own = context.attention_fp8[pass][mask];
+  const bool own_rows = a.dtype == DType::fp8 && !own.empty();
+  const AttentionRows& rows = own_rows ? own : context.attention[pass][mask];
   const AttentionPoint* row = nearest(rows, a.head_dim);
   if (row == nullptr) return Seconds{0};
 
-  double per_flop =
-      row->seconds_per_flop * context.attention_dtype_factor[static_cast<std::size_t>(a.dtype)];
+  double per_flop = row->seconds_per_flop;
+  if (!own_rows) per_flop *= context.attention_dtype_factor[static_cast<std::size_t>(a.dtype)];
   if (row->head_dim != a.head_dim) {
     per_flop *= shape(row->head_dim, context.head_dim_64) / shape(a.head_dim, context.head_dim_64);
   }

@@ -80,16 +80,16 @@ GemmConstants fold_gemm(const hardware::AcceleratorSpec& part, DType dtype,
 
 AttentionRows fold_attention(const hardware::AcceleratorSpec& part,
                              const calibration::AttentionTable& table, std::string_view kernel,
-                             bool backward, bool causal, double factor) {
+                             bool backward, bool causal, DType dtype, double factor) {
   AttentionRows rows;
   for (const calibration::AttentionRow& curve :
-       calibration::attention_curves(table, kernel, backward, causal, DType::bf16)) {
+       calibration::attention_curves(table, kernel, backward, causal, dtype)) {
     if (rows.size() == AttentionRows::capacity() || curve.rate.value <= 0) continue;
     rows.push_back({static_cast<double>(curve.head_dim), 1.0 / (curve.rate.value * factor),
                     curve.s0, curve.fill * part.compute_units});
   }
   const double peak = peak_or_wider(part, DType::bf16);
-  if (rows.empty() && peak > 0) {
+  if (dtype == DType::bf16 && rows.empty() && peak > 0) {
     rows.push_back({128.0, 1.0 / (peak * kDefaultAttention * factor), kDefaultAttentionS0, 0.0});
   }
   return rows;
@@ -138,7 +138,9 @@ KernelContext make_context(const hardware::AcceleratorSpec& part,
   for (const bool backward : {false, true}) {
     for (const bool causal : {false, true}) {
       context.attention[backward ? 1 : 0][causal ? 1 : 0] =
-          fold_attention(part, table, attention_kernel, backward, causal, attention);
+          fold_attention(part, table, attention_kernel, backward, causal, DType::bf16, attention);
+      context.attention_fp8[backward ? 1 : 0][causal ? 1 : 0] =
+          fold_attention(part, table, attention_kernel, backward, causal, DType::fp8, attention);
     }
   }
   for (std::size_t i = 0; i < context.attention_dtype_factor.size(); ++i) {
@@ -158,6 +160,12 @@ KernelContext make_context(const hardware::AcceleratorSpec& part,
   }
   context.elementwise_launch = elementwise.launch.value;
   context.attention_launch = elementwise.launch.value;
+  return context;
+}
+
+KernelContext with_gemm(KernelContext context, const hardware::AcceleratorSpec& part, DType dtype,
+                        const calibration::GemmCurve& curve) {
+  context.gemm[static_cast<std::size_t>(dtype)] = fold_gemm(part, dtype, curve, 1.0);
   return context;
 }
 

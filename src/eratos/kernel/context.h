@@ -57,8 +57,9 @@ using AttentionRows = InplaceVector<AttentionPoint, 8>;
 
 struct KernelContext {
   std::array<GemmConstants, 10> gemm{};  // by DType
-  // [backward][causal]
+  // [backward][causal], in 16 bits; and a kernel's own rows in fp8, empty where it has none
   std::array<std::array<AttentionRows, 2>, 2> attention{};
+  std::array<std::array<AttentionRows, 2>, 2> attention_fp8{};
   std::array<double, 10> attention_dtype_factor{};  // seconds against bf16, by DType
   double head_dim_64 = 0.82;
   double mla_seconds_factor = 1;
@@ -77,5 +78,10 @@ KernelContext make_context(const hardware::AcceleratorSpec& part,
                            const calibration::PartCalibration& calibration,
                            const framework::KernelFactors& factors,
                            std::string_view attention_kernel, Setting setting);
+
+// `context` with another curve for one format, alone: for products of a library that no framework
+// calls.
+KernelContext with_gemm(KernelContext context, const hardware::AcceleratorSpec& part, DType dtype,
+                        const calibration::GemmCurve& curve);
 
 }  // namespace eratos::kernel

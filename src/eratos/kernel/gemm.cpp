@@ -18,7 +18,8 @@ double waves_of(double tiles, double inverse_units) {
   return ceiling(tiles * inverse_units - 1e-6);
 }
 
-constexpr int kSplits = 4;  // split K in 1, 2, 4 or 8
+// Split K in 1, 2, 4, ... 32: the weight gradient of a router has few outputs and all tokens as K.
+constexpr int kSplits = 6;
 
 bool is_multiple_of_8(double x) { return static_cast<long long>(x) % 8 == 0; }
 

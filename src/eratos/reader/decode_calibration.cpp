@@ -23,38 +23,72 @@ constexpr Name<int> kCollectives[] = {{"all_reduce", 0},
 constexpr Name<int> kAlgorithms[] = {
     {"ring", 0}, {"in_switch", 1}, {"mesh", 2}, {"pairwise", 3}, {"direct", 4}};
 
+void read_gemm_curve(Fields& each, calibration::GemmCurve& curve) {
+  each.require("peak_fraction", curve.peak_fraction);
+  each.read("in_training", curve.in_training);
+  if (const text::Node* tile = each.get("tile"); tile != nullptr) {
+    if (!tile->is_sequence() || tile->size() != curve.tile.size()) {
+      each.fail("tile", "`" + each.path_of("tile") + "` must be a list of four numbers");
+    } else {
+      for (std::size_t i = 0; i < curve.tile.size(); ++i) {
+        if (auto value = tile->items()[i].as_double(); value) {
+          curve.tile[i] = *value;
+        } else {
+          each.fail("tile", value.error().front().message);
+        }
+      }
+    }
+  }
+  each.read("wide_tile", curve.wide_tile);
+  each.read("grouped", curve.grouped);
+  each.read("memory", curve.memory);
+  each.read("tile_overhead_us", curve.tile_overhead, kMicro);
+  each.read("launch_us", curve.launch, kMicro);
+  each.read("split_launch_us", curve.split_launch, kMicro);
+  each.require("source", curve.source);
+  each.finish();
+}
+
 void read_gemm(Fields& top, calibration::PartCalibration& part) {
   Fields gemm = top.child("gemm");
   for (const DType t :
        {DType::bf16, DType::fp16, DType::fp8, DType::fp4, DType::tf32, DType::fp32}) {
     Fields each = gemm.child(name_of(t));
-    if (!each.exists()) continue;
-    calibration::GemmCurve& curve = part.gemm[static_cast<std::size_t>(t)];
-    each.require("peak_fraction", curve.peak_fraction);
-    each.read("in_training", curve.in_training);
-    if (const text::Node* tile = each.get("tile"); tile != nullptr) {
-      if (!tile->is_sequence() || tile->size() != curve.tile.size()) {
-        each.fail("tile", "`" + each.path_of("tile") + "` must be a list of four numbers");
-      } else {
-        for (std::size_t i = 0; i < curve.tile.size(); ++i) {
-          if (auto value = tile->items()[i].as_double(); value) {
-            curve.tile[i] = *value;
-          } else {
-            each.fail("tile", value.error().front().message);
-          }
-        }
-      }
-    }
-    each.read("wide_tile", curve.wide_tile);
-    each.read("grouped", curve.grouped);
-    each.read("memory", curve.memory);
-    each.read("tile_overhead_us", curve.tile_overhead, kMicro);
-    each.read("launch_us", curve.launch, kMicro);
-    each.read("split_launch_us", curve.split_launch, kMicro);
-    each.require("source", curve.source);
-    each.finish();
+    if (each.exists()) read_gemm_curve(each, part.gemm[static_cast<std::size_t>(t)]);
   }
   gemm.finish();
+}
+
+// A list of mappings at `key`, each handed to `read`.
+template <class Read>
+void read_list(Fields& top, std::string_view key, Diagnostics& bad, const Read& read) {
+  const text::Node* list = top.get(key);
+  if (list == nullptr) return;
+  if (!list->is_sequence()) {
+    top.fail(key, "`" + top.path_of(key) + "` must be a list");
+    return;
+  }
+  for (std::size_t i = 0; i < list->items().size(); ++i) {
+    Fields each(&list->items()[i], text::join_path(top.path_of(key), i), bad);
+    read(each);
+  }
+}
+
+void read_libraries(Fields& top, calibration::PartCalibration& part, Diagnostics& bad) {
+  read_list(top, "gemm_libraries", bad, [&](Fields& each) {
+    calibration::LibraryGemm& entry = part.libraries.emplace_back();
+    each.require("library", entry.library);
+    each.require("dtype", entry.dtype);
+    read_gemm_curve(each, entry.curve);
+  });
+  read_list(top, "casts", bad, [&](Fields& each) {
+    calibration::CastCurve& cast = part.casts.emplace_back();
+    each.require("kernel", cast.kernel);
+    each.require("share", cast.share);
+    each.read("launch_us", cast.launch, kMicro);
+    each.require("source", cast.source);
+    each.finish();
+  });
 }
 
 void read_attention(Fields& top, calibration::PartCalibration& part, Diagnostics& bad) {
@@ -62,6 +96,7 @@ void read_attention(Fields& top, calibration::PartCalibration& part, Diagnostics
   if (!attention.exists()) return;
   calibration::AttentionTable& table = part.attention;
   attention.require("default_kernel", table.default_kernel);
+  attention.read("adds_to_kin", table.adds_to_kin);
   attention.read("head_dim_64", table.head_dim_64);
   attention.read("mla", table.mla);
   attention.require("source", table.source);
@@ -141,6 +176,7 @@ Result<calibration::Calibration> decode_calibration(const text::Node& root) {
   top.read("borrowed", part.borrowed);
   top.require("source", part.source);
   read_gemm(top, part);
+  read_libraries(top, part, bad);
   read_attention(top, part, bad);
   read_elementwise(top, part);
   read_collectives(top, part, bad);

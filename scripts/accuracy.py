@@ -9,6 +9,7 @@ other models_*.yaml, then in the catalogue.
 """
 
 import argparse
+import csv
 import json
 import pathlib
 import subprocess
@@ -35,6 +36,9 @@ BARS = [
     ("SimuMax, memory", "others", "simumax", [], "memory", 0.04),
 ]
 
+CONTRADICTIONS = (pathlib.Path(__file__).resolve().parent.parent / "data" /
+                  "run_contradictions.csv")
+
 # Reasons that lie with the row, not with the model: it says too little, or is no GPU.
 NOT_PROJECTABLE = ("not stated", "incomplete", "contradict", "out of scope", "nothing measured",
                    "unreadable")
@@ -52,6 +56,10 @@ BANDS = """Share of runs whose measured step, or peak, lies inside the band that
 (`confidence`). The bands mean to hold 80%; suspect steps are left out. Group left out: the band is
 counted out anew without the runs of the judged one's model, accelerator and source, so that no run
 speaks for itself. A model that errs in its own way, as few others do, is missed there.
+"""
+
+CONTRADICTED = """Runs that their own source, or another run of the same job, contradicts (`data/run_contradictions.csv`).
+They stay in every count above.
 """
 
 PICTURES = """A mark is a run, a colour a family; a measured throughput that is stated as MFU or TFLOPS is drawn at
@@ -75,9 +83,7 @@ charts and users' reports. Constants of `data/` were set with most of these rows
 page says how well one set of constants describes them, not how well it foresees others. A run is
 projectable when it says what a job needs: sizes, degrees, batch, on a GPU.
 
-Three choices flatter the tables. Runs whose source counts FLOPs in a way that cannot be repeated and
-states no other speed (`own` in `data/run_flops.csv`: DeepSeek-V4 rows of one AMD sheet) are not
-compared; with them AMD's median was about 9% instead of 5%. And the fp4 rates, the sink factor of
+Two choices flatter the tables. The fp4 rates, the sink factor of
 attention and the rate of chunked scans were set after looking at the few runs they are judged on. The
 vocabulary-parallel and zero-bubble runs do not state their number format, dropout or vocabulary: fp16
 and dropout are their public script's, fp16 was taken up because these runs' own peaks ask for it, and
@@ -265,6 +271,17 @@ def skipped(answers):
     return table(["file and reason", "runs"], rows)
 
 
+def contradictions(answers):
+    reasons = {row["id"]: row["why"] for row in csv.DictReader(CONTRADICTIONS.open())}
+    rows = []
+    for answer in answers.values():
+        for row in answer["rows"]:
+            error = row.get("error", {}).get("throughput")
+            if row["id"] in reasons and error is not None:
+                rows.append([row["id"], percent(error, sign=True), reasons[row["id"]]])
+    return table(["run", "error", "what contradicts it"], rows)
+
+
 def counts(answers):
     rows = []
     total_ok = total_projectable = 0
@@ -318,6 +335,7 @@ def main():
         "## Throughput by family\n", errors(answers, "by_family", "throughput"),
         "## Throughput by accelerator\n", errors(answers, "by_gpu", "throughput"),
         "## Throughput of suspect runs\n", suspects(answers),
+        "## Rows that contradict themselves\n", CONTRADICTED, contradictions(answers),
         "## Memory by family\n", errors(answers, "by_family", "memory"),
         "## Confidence bands\n", BANDS, bands(answers),
         "## Ranking\n", RANKING, ranking(answers),

@@ -125,6 +125,61 @@ TEST(Dispatch, HybridEpWritesRowsInOrder) {
   EXPECT_EQ(w.rows, kTokens * kTopK);
 }
 
+// F 1.25: ceil(1.25 * 4096 / 16) = 320 places an expert, 5120 of a sequence, filled or not.
+TEST(Dispatch, EinsumPicksRowsByProductsWithMasks) {
+  job::JobSpec spec = moe_job(job::Dispatcher::einsum);
+  spec.routing.capacity_factor = 1.25;
+  const Way w = forward_of(spec);
+  EXPECT_EQ(w.sent, 5120 * kRow);
+  EXPECT_EQ(w.returned, w.sent);
+  EXPECT_EQ(w.permutations, 0);
+  EXPECT_EQ(w.rows, 5120);
+  const auto flops_of = [](const std::vector<ops::Op>& list) {
+    double flops = 0;
+    for (const ops::Op& op : list) {
+      const bool moves = op.module == ops::Module::dispatch || op.module == ops::Module::combine;
+      if (moves && std::holds_alternative<ops::Gemm>(op.work)) flops += op.flops().value;
+    }
+    return flops;
+  };
+  const Lowered l = lowered(spec);
+  // There and back; backward both again, and the gradient of the masks.
+  const double one = 2 * kTokens * 5120 * kWidth;
+  EXPECT_EQ(flops_of(layer_of(l).forward), 2 * one);
+  EXPECT_EQ(flops_of(layer_of(l).backward), 3 * one);
+  spec.routing.capacity_factor = 0;
+  job::CheckedJob checked;
+  EXPECT_EQ(job::check(spec, checked).size(), 1u);
+}
+
+// 1024 tokens of 4 rows added up by atomics, 5 times what reading and writing each row once takes:
+// 4 * 2 * kRow bytes more a token, in the forward and in the gradient of the way there.
+TEST(Dispatch, UnfusedAdditionCostsItsFactor) {
+  const auto traffic = [](bool fused) {
+    job::JobSpec spec = moe_job(job::Dispatcher::deepep);
+    spec.framework.fusions.permute = fused;
+    spec.framework.kernel.scatter_add = 5;
+    const Lowered l = lowered(spec);
+    double bytes = 0;
+    for (const auto* list : {&layer_of(l).forward, &layer_of(l).backward}) {
+      for (const ops::Op& op : *list) {
+        const auto* e = std::get_if<ops::Elementwise>(&op.work);
+        if (e != nullptr && e->kind == ops::ElementwiseClass::permute) bytes += e->traffic.value;
+      }
+    }
+    return bytes;
+  };
+  EXPECT_EQ(traffic(false) - traffic(true), 2 * kTokens * kTopK * 4 * 2 * kRow);
+}
+
+// Two experts of 512 x 256, gate, up and down, in one buffer: 16 bits each until backward.
+TEST(Dispatch, StackedExpertWeightsAreKept) {
+  job::JobSpec spec = moe_job(job::Dispatcher::deepep);
+  const double without = saved(layer_of(lowered(spec)));
+  spec.framework.saved.stacked_expert_weights = true;
+  EXPECT_EQ(saved(layer_of(lowered(spec))) - without, 2 * 3 * kWidth * 256 * 2);
+}
+
 TEST(Dispatch, OneRankPermutesAndSendsNothing) {
   for (const auto d : {job::Dispatcher::alltoall, job::Dispatcher::allgather,
                        job::Dispatcher::deepep, job::Dispatcher::hybridep}) {

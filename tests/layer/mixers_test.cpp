@@ -199,7 +199,7 @@ TEST(CompressedAttention, WeightsAndKeys) {
 }
 
 TEST(HyperConnections, KeepStreamsTwiceNormalisedOnceWide) {
-  const framework::FrameworkProfile profile = fused_profile();
+  framework::FrameworkProfile profile = fused_profile();
   layer::BlockSpec block;
   block.mixer = std::monostate{};
   block.feed_forward = layer::MlpSpec{4096, 8192, true, false, layer::ActivationKind::silu};
@@ -211,6 +211,12 @@ TEST(HyperConnections, KeepStreamsTwiceNormalisedOnceWide) {
   EXPECT_EQ(ops::saved_bytes(p).value,
             kTokens * (8.0 * 4096 + 16.0 * 4096 + 4 * 24 + 2 * 4096 + 4 * 4096 + 4 + 6 * 8192));
   EXPECT_EQ(ops::parameter_elements(p), 393'243 + 4096 + 3 * 4096.0 * 8192);
+  // Norms that torch writes out keep their operand in fp32.
+  const double fused = ops::saved_bytes(p).value;
+  profile.fusions.unweighted_norm = false;
+  ops::Program eager;
+  model::lower_block(block, context_of(profile), 4096, eager);
+  EXPECT_EQ(ops::saved_bytes(eager).value - fused, kTokens * 4.0 * 4 * 4096);
 }
 
 TEST(HybridStack, ExpertsInALatentWidth) {

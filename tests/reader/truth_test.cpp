@@ -234,6 +234,34 @@ TEST(Truth, AMissingColumnIsAFault) {
   EXPECT_GT(reader.error().size(), 5U);
 }
 
+// What data/run_defaults.csv fills: MaxText's mesh, and a batch by a rank's micro-batches.
+TEST(Truth, DefaultsFillWhatARowLeavesOut) {
+  const auto jax = read_one(
+      "amd-dsv3-jax-x,mi355x,64,8,maxtext,deepseek-v3,bf16,4096,4,256,,,,,,,,hsdp,full,,,,,"
+      "\"dense matmul, capacity factor 1.25 (drops tokens)\",,961.1,,,,,,,\n");
+  ASSERT_TRUE(jax.has_value()) << jax.error().reason;
+  EXPECT_EQ(jax->spec.parallel.tp, 1);
+  EXPECT_EQ(jax->spec.parallel.ep, 8);
+  EXPECT_EQ(jax->spec.parallel.hsdp_group, 64);
+  EXPECT_EQ(jax->spec.routing.dispatcher, job::Dispatcher::einsum);
+  EXPECT_EQ(jax->spec.routing.capacity_factor, 1.25);
+  const auto lite = read_one(
+      "amd-moepkg-dsv2lite-x,mi355x,8,8,primus-megatron,deepseek-v2-lite,bf16,4096,2,,1,1,1,,8,,8,"
+      "zero1,none,,,,,alltoall,,21028.2,,,,,,,\n");
+  ASSERT_TRUE(lite.has_value()) << lite.error().reason;
+  EXPECT_EQ(lite->spec.batch.global, 2 * 8 * 8);
+}
+
+// 698.46 TFLOP/s at 349.23 GFLOP a token, as the source counts, are 2,000 tokens/s.
+TEST(Truth, ASourcesOwnCountGivesTokens) {
+  const auto run = read_one(
+      "amd-dsv4-xlsx-r99,mi355x,32,8,primus-megatron,deepseek-v4-flash,bf16,4096,1,256,1,1,4,,8,,8,"
+      "zero1,none,,1f1b,,,,,,698.46,model,,,,,\n");
+  ASSERT_TRUE(run.has_value()) << run.error().reason;
+  EXPECT_EQ(run->measured.from, SpeedFrom::tokens_per_s_per_gpu);
+  EXPECT_NEAR(run->measured.tokens_per_s_per_gpu, 2000, 1e-6);
+}
+
 TEST(TruthWords, Recompute) {
   job::RecomputeSpec r;
   EXPECT_EQ(read_recompute("", 4, r), "");

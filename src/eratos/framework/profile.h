@@ -21,6 +21,9 @@ struct Fusions {
   // The norm before a narrow product writes the narrow operand itself where the scale is known,
   // and finds the maximum for the cast where it is not.
   bool norm_cast = false;
+  // RMS norms without weights (of residual streams, of each query head) are one kernel; else casts
+  // and products of torch in fp32, which keep the cast.
+  bool unweighted_norm = true;
   bool activation = true;  // one kernel; keeps its input only (besides what the next GEMM keeps)
   bool rotary = true;      // in place or fused; keeps nothing but the (constant) tables
   bool softmax = true;     // only for unfused attention: scale, mask and softmax in one kernel
@@ -35,6 +38,8 @@ struct Fusions {
 // What is kept beyond the minimum that backward needs.
 struct SavedSets {
   bool eager_norm_square = false;  // RMSNorm written out: mean() keeps the squares (torch 1.x)
+  // A grouped product wants its experts' weights in one buffer: a copy each pass, held for backward.
+  bool stacked_expert_weights = false;
   bool moe_probs_in_activation = true;  // router weights multiply the expert activation, so the
                                         // expert output need not be kept
   // Column-parallel linears under sequence parallelism keep the gathered input (all T tokens)
@@ -89,6 +94,7 @@ struct StateRules {
 struct MemoryOverheads {
   Bytes context;               // CUDA/HIP context, libraries, modules
   Bytes communicator;          // one communicator's buffers and scratch
+  Bytes all_to_all_peer;       // buffers towards each peer of an all-to-all, of all its channels
   Bytes allocator_rounding;    // granularity of one block
   double reserve_fraction = 0; // reserved beyond allocated: fragmentation and caches
   double hidden_buffers = 0;   // buffers of T x h that tensor parallelism keeps for good (tp > 1)
@@ -134,6 +140,8 @@ struct KernelFactors {
   double memory_bound = 1;
   double collective = 1;       // multiplies link rates
   double network_decay = 0;    // x in eta * (2 / nodes)^x for groups across nodes
+  double scatter_add = 1;      // traffic of rows added into tokens by atomics (fusions.permute off)
+                               // against that of reading and writing each once
   double attention_sinks = 1;  // attention with learned sinks against the same without
   Seconds per_group;           // least time of one group of a grouped product: stacks that launch
                                // a product for each group cannot go below it

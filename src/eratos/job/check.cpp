@@ -81,6 +81,10 @@ void check_degrees(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
     reject(faults, "parallel.ep", "ep=" + number(s.parallel.ep) + " for a model without experts",
            "set parallel.ep: 1 and parallel.etp: 1");
   }
+  if (moe && s.routing.dispatcher == Dispatcher::einsum && s.routing.capacity_factor <= 0) {
+    reject(faults, "moe.capacity_factor", "einsum gives every expert a fixed number of places",
+           "give a capacity factor, or another dispatcher");
+  }
   if (moe) {
     const double experts = static_cast<double>(s.parallel.ep) * s.parallel.etp * s.parallel.pp;
     const long long expert = experts > world ? 0 : static_cast<long long>(experts);

@@ -49,6 +49,8 @@ std::string_view name_of(Dispatcher d) {
       return "deepep";
     case Dispatcher::hybridep:
       return "hybridep";
+    case Dispatcher::einsum:
+      return "einsum";
   }
   return "?";
 }

@@ -78,6 +78,24 @@ ops::Attention core(const CompressedAttentionSpec& s, const LayerContext& c, boo
   return work;
 }
 
+// Each head's query by itself, without weights, then rotated: two kernels, or the casts and
+// products of fp32 that torch makes of the norm (20 bytes an element beyond operand and result).
+void normalise_heads(Builder& b, double elements, CompressedAttentionState& s) {
+  if (b.profile().fusions.unweighted_norm) {
+    b.save(s.q_raw);
+    b.elementwise(Pass::forward, Module::rotary, ElementwiseClass::norm_forward, {s.q_raw}, {s.q})
+        .kernels = 2;
+    return;
+  }
+  const TensorId raw = s.q_raw;
+  s.q_raw = b.tensor("cast_query", elements, DType::fp32, Module::rotary);
+  b.elementwise(Pass::forward, Module::rotary, ElementwiseClass::streaming, {raw}, {s.q_raw});
+  b.elementwise(Pass::forward, Module::rotary, ElementwiseClass::streaming, {s.q_raw}, {s.q},
+                Bytes{elements * (20 + 4)})
+      .kernels = 6;
+  b.save(s.q_raw);
+}
+
 // Scores of every pooled position and the choice among them: forward only.
 TensorId choose(const CompressedAttentionSpec& spec, Builder& b, TensorId x, TensorId latent) {
   const LayerContext& c = b.context();
@@ -161,10 +179,8 @@ TensorId compressed_attention_forward(const CompressedAttentionSpec& spec, Build
   const TensorId latent = linear_forward(q_down(spec), b, x, s.q_down);
   s.q_norm = norm_forward(kLatentNorm, b, latent, t, spec.q_lora_rank, Module::mla_up);
   s.q_raw = linear_forward(q_up(spec), b, s.q_norm.output, s.q_up);
-  b.save(s.q_raw);
   s.q = b.tensor("query", q_elements, Module::rotary);
-  b.elementwise(Pass::forward, Module::rotary, ElementwiseClass::norm_forward, {s.q_raw}, {s.q})
-      .kernels = 2;
+  normalise_heads(b, q_elements, s);
   const TensorId kv_raw = linear_forward(kv_down(spec), b, x, s.kv);
   s.kv_norm = norm_forward(kLatentNorm, b, kv_raw, t, spec.head_dim, Module::mla_up);
   s.kv_rotated = b.tensor("key_value", t * spec.head_dim, Module::rotary);
@@ -234,9 +250,15 @@ TensorId compressed_attention_backward(const CompressedAttentionSpec& spec, Buil
   const TensorId d_latent = norm_backward(kLatentNorm, b, s.kv_norm, d_kv, Module::mla_up);
   const TensorId dx_kv = linear_backward(kv_down(spec), b, s.kv, d_latent);
   const TensorId d_raw = b.tensor("query_projection_gradient", q_elements, Module::rotary);
-  b.elementwise(Pass::dgrad, Module::rotary, ElementwiseClass::norm_backward, {d_q, s.q_raw},
-                {d_raw})
-      .kernels = 2;
+  if (b.profile().fusions.unweighted_norm) {
+    b.elementwise(Pass::dgrad, Module::rotary, ElementwiseClass::norm_backward, {d_q, s.q_raw},
+                  {d_raw})
+        .kernels = 2;
+  } else {
+    b.elementwise(Pass::dgrad, Module::rotary, ElementwiseClass::streaming, {d_q, s.q_raw}, {d_raw},
+                  Bytes{q_elements * (50 - 8 + 4)})
+        .kernels = 10;
+  }
   TensorId dx_q = linear_backward(q_up(spec), b, s.q_up, d_raw);
   dx_q = norm_backward(kLatentNorm, b, s.q_norm, dx_q, Module::mla_up);
   dx_q = linear_backward(q_down(spec), b, s.q_down, dx_q);

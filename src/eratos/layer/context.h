@@ -16,7 +16,7 @@ namespace eratos::layer {
 enum class AttentionKernel : std::uint8_t { flash, unfused };
 
 // How tokens reach their experts (dispatch.h).
-enum class Dispatcher : std::uint8_t { alltoall, allgather, deepep, hybridep };
+enum class Dispatcher : std::uint8_t { alltoall, allgather, deepep, hybridep, einsum };
 
 struct LayerContext {
   double sequences = 1;  // b

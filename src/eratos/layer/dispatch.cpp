@@ -16,7 +16,8 @@ namespace {
 double rows_sent(const MoeSpec& spec, const LayerContext& c, double chosen) {
   if (c.capacity_factor <= 0) return chosen;
   const double capacity = spec.experts * std::ceil(chosen * c.capacity_factor / spec.experts);
-  return c.pad_to_capacity ? capacity : std::min(chosen, capacity);
+  const bool padded = c.pad_to_capacity || c.dispatcher == Dispatcher::einsum;
+  return padded ? capacity : std::min(chosen, capacity);
 }
 
 ops::Fanout fanout_of(const MoeSpec& spec) {
@@ -44,6 +45,7 @@ struct Sorts {
   bool behind = false;
 };
 Sorts sorts_of(const LayerContext& c, const RouteSizes& size) {
+  if (c.dispatcher == Dispatcher::einsum) return {false, false};
   if (c.ep <= 1) return {true, false};
   switch (c.dispatcher) {
     case Dispatcher::alltoall:
@@ -52,6 +54,7 @@ Sorts sorts_of(const LayerContext& c, const RouteSizes& size) {
       return {false, true};
     case Dispatcher::hybridep:
     case Dispatcher::allgather:
+    case Dispatcher::einsum:
       break;
   }
   return {false, false};
@@ -73,6 +76,21 @@ struct Way {
     b.elementwise(pass, module, ElementwiseClass::permute, {at, map}, {to});
     at = to;
   }
+  // Copies of a token are added up. Without a fused kernel atomics do it, which read and write back
+  // more than they add.
+  void add_up(const char* name, double elements, TensorId map) {
+    const auto& profile = b.profile();
+    const double more = profile.fusions.permute ? 0.0 : profile.kernel.scatter_add - 1;
+    const Bytes extra = bytes_of(2 * more * b.elements(at), b.context().activation);
+    const TensorId to = b.tensor(name, elements, module);
+    b.elementwise(pass, module, ElementwiseClass::permute, {at, map}, {to}, extra);
+    at = to;
+  }
+  void product(const char* name, double elements, const ops::Gemm& work, TensorId masks) {
+    const TensorId to = b.tensor(name, elements, module);
+    b.gemm(pass, module, work, {at, masks}, {to});
+    at = to;
+  }
   void exchange(const char* name, CollectiveKind kind, Axis axis, double moved, double elements,
                 ops::Fanout fanout = {}) {
     const TensorId to = b.tensor(name, elements, module);
@@ -80,6 +98,14 @@ struct Way {
     at = to;
   }
 };
+
+// Places of all experts that one sequence's tokens may take.
+double places(const RouteSizes& size, const LayerContext& c) { return size.sent / c.sequences; }
+
+// One product with the masks: m rows of width n from k, each sequence by itself.
+ops::Gemm masked(const LayerContext& c, double m, double n, double k) {
+  return {m, n, k, c.sequences, c.activation};
+}
 
 TensorId scatter_from_all(Way way, const LayerContext& c, const RouteSizes& size, TensorId map) {
   double all = size.tokens * size.width;
@@ -131,6 +157,10 @@ TensorId scatter_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId token
   const double received = rows_received(spec, c, size) * size.width;
   const double arrived = c.dispatcher == Dispatcher::hybridep ? size.sent * size.width : received;
   const bool forward = pass == Pass::forward;
+  if (c.dispatcher == Dispatcher::einsum) {
+    way.product(forward ? "placed_rows" : "placed_gradient", size.sent * size.width,
+                masked(c, size.sent, size.width, size.tokens / c.sequences), map);
+  }
   if (sorts.before) {
     way.permute(forward ? "permuted_rows" : "row_gradient", size.sent * size.width, map);
   }
@@ -151,7 +181,8 @@ TensorId scatter_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId token
   return way.at;
 }
 
-TensorId gather_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId rows, TensorId map) {
+TensorId gather_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId rows, TensorId map,
+                     TensorId* returned_rows) {
   const LayerContext& c = b.context();
   const RouteSizes size = route_sizes(spec, c);
   Way way{b, pass, module_of(pass, false), rows};
@@ -159,12 +190,17 @@ TensorId gather_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId rows, 
   const Sorts sorts = sorts_of(c, size);
   const double received = rows_received(spec, c, size) * size.width;
   const double here =
-      c.dispatcher == Dispatcher::hybridep || sorts.before ? size.sent * size.width : received;
-  const double returned = sorts.before ? size.sent * size.width : size.tokens * size.width;
+      c.dispatcher == Dispatcher::hybridep || c.dispatcher == Dispatcher::einsum || sorts.before
+          ? size.sent * size.width
+          : received;
+  const bool by_masks = c.dispatcher == Dispatcher::einsum;
+  const double returned =
+      sorts.before || by_masks ? size.sent * size.width : size.tokens * size.width;
   const bool forward = pass == Pass::forward;
-  if (sorts.behind) {
-    way.permute(forward ? "unsorted_rows" : "unsorted_gradient", here * c.etp,
-                sorts.before ? ops::kNoTensor : map);
+  if (sorts.behind && sorts.before) {
+    way.permute(forward ? "unsorted_rows" : "unsorted_gradient", here * c.etp);
+  } else if (sorts.behind) {
+    way.add_up(forward ? "unsorted_rows" : "unsorted_gradient", here * c.etp, map);
   }
   if (c.etp > 1) {
     way.exchange(forward ? "reduced_rows" : "reduced_row_gradient", CollectiveKind::reduce_scatter,
@@ -174,10 +210,35 @@ TensorId gather_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId rows, 
     way.exchange(forward ? "returned_rows" : "returned_gradient", CollectiveKind::all_to_all,
                  Axis::ep, received, returned, once_a_node(spec, c));
   }
+  if (returned_rows != nullptr) *returned_rows = way.at;
+  if (by_masks) {
+    way.product(forward ? "moe_output" : "moe_input_gradient", size.tokens * size.width,
+                masked(c, size.tokens, size.width, places(size, c)), map);
+  }
   if (sorts.before) {
-    way.permute(forward ? "moe_output" : "moe_input_gradient", size.tokens * size.width, map);
+    way.add_up(forward ? "moe_output" : "moe_input_gradient", size.tokens * size.width, map);
   }
   return way.at;
+}
+
+TensorId routing_masks(const MoeSpec& spec, Builder& b, TensorId probs) {
+  const LayerContext& c = b.context();
+  const RouteSizes size = route_sizes(spec, c);
+  const TensorId masks =
+      b.tensor("routing_masks", 2 * size.tokens * places(size, c), Module::router);
+  b.elementwise(Pass::forward, Module::router, ElementwiseClass::streaming, {probs}, {masks})
+      .kernels = 4;
+  return masks;
+}
+
+TensorId mask_gradient(const MoeSpec& spec, Builder& b, TensorId dy, TensorId returned) {
+  const LayerContext& c = b.context();
+  const RouteSizes size = route_sizes(spec, c);
+  const TensorId d_masks =
+      b.tensor("mask_gradient", size.tokens * places(size, c), Module::combine);
+  b.gemm(Pass::dgrad, Module::combine, masked(c, size.tokens, places(size, c), size.width),
+         {dy, returned}, {d_masks});
+  return d_masks;
 }
 
 }  // namespace eratos::layer

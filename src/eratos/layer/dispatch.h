@@ -18,10 +18,16 @@
 //              once and is copied there, and to a node at most once, from where it is forwarded
 //              (collective/two_stage.cpp); nothing is sorted before
 //   hybridep   as deepep, and the exchange itself writes the rows in expert order
+//   einsum     rows are picked by products with one-hot masks over every expert's places, S =
+//              ceil(F s k / E) E of them a sequence of s tokens: 2 Ts S w FLOPs there, as many back,
+//              and the gradient of the weights in the masks once more; masks of 2 Ts S elements;
+//              all places travel, filled or not
 // Source: Megatron-LM core/transformer/moe/token_dispatcher.py and fused_a2a.py; the sources of
-// deepseek-ai/DeepEP.
+// deepseek-ai/DeepEP; einsum, arXiv 2006.16668 (GShard), algorithm 1 and section 3.2, and
+// AI-Hypercomputer/maxtext layers/moe.py (dense_matmul with a capacity factor).
 // Worked example: 256 experts, 4096 tokens, k 8, e 8, w 7168, 16 bits: alltoall 4096*8*7168*2 =
-// 470 MB; deepep 4096*5.29*7168*2 = 311 MB; allgather 470 MB gathered and as much reduced.
+// 470 MB; deepep 4096*5.29*7168*2 = 311 MB; allgather 470 MB gathered and as much reduced; einsum at
+// F 1.25 and s 4096: 40,960 places, 2*4096*40960*7168 = 2.41 TFLOP there, twice an expert's share.
 #pragma once
 
 #include "eratos/layer/builder.h"
@@ -43,7 +49,14 @@ RouteSizes route_sizes(const MoeSpec& spec, const LayerContext& c);
 // Tokens [tokens, width] to rows in expert order [rows, width]. Forward: the way there. dgrad: the
 // gradient's way there, which is the way back mirrored.
 TensorId scatter_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId tokens, TensorId map);
-// Rows in expert order to tokens [tokens, width], copies added up.
-TensorId gather_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId rows, TensorId map);
+// Rows in expert order to tokens [tokens, width], copies added up. `returned`, where given, is told
+// the rows as they come back to the rank of their tokens.
+TensorId gather_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId rows, TensorId map,
+                     TensorId* returned = nullptr);
+
+// einsum: the masks over tokens and places, made from the router's probabilities, and in backward
+// the product that gives the weights in them their gradient.
+TensorId routing_masks(const MoeSpec& spec, Builder& b, TensorId probs);
+TensorId mask_gradient(const MoeSpec& spec, Builder& b, TensorId dy, TensorId returned);
 
 }  // namespace eratos::layer

@@ -10,6 +10,12 @@ constexpr Module kModule = Module::residual;
 
 double numbers(int streams) { return (2.0 + streams) * streams; }
 
+// A norm written out in fp32, bytes an element beyond its operands and results: the square (4 + 4)
+// and its mean (4); backward both factors' gradients (4 + 4, 8 + 4, 4), the square's (4 + 4), their
+// sum (8 + 4) and its cast (4 + 2), of which 16 are counted.
+constexpr double kEagerForward = 12;
+constexpr double kEagerBackward = 50 - 16;
+
 // The numbers of the mixture: `count` a token.
 void mix(Builder& b, double hidden, int streams, double count, TensorId x, HyperState& s) {
   const double tokens = b.context().shard_tokens();
@@ -17,7 +23,16 @@ void mix(Builder& b, double hidden, int streams, double count, TensorId x, Hyper
   s.streams = x;
   b.save(x);
   s.normed = b.tensor("normalised_streams", tokens * wide, DType::fp32, kModule);
-  b.elementwise(Pass::forward, kModule, ElementwiseClass::norm_forward, {x}, {s.normed});
+  if (b.profile().fusions.unweighted_norm) {
+    b.elementwise(Pass::forward, kModule, ElementwiseClass::norm_forward, {x}, {s.normed});
+  } else {
+    s.cast = b.tensor("cast_streams", tokens * wide, DType::fp32, kModule);
+    b.elementwise(Pass::forward, kModule, ElementwiseClass::streaming, {x}, {s.cast});
+    b.elementwise(Pass::forward, kModule, ElementwiseClass::streaming, {s.cast}, {s.normed},
+                  Bytes{tokens * wide * kEagerForward})
+        .kernels = 4;
+    b.save(s.cast);
+  }
   b.save(s.normed);
   b.parameter("stream_mixer", wide * count, kModule, true);
   s.mixture = b.tensor("stream_mixture", tokens * count, DType::fp32, kModule);
@@ -34,8 +49,12 @@ TensorId mix_backward(Builder& b, double hidden, int streams, double count, cons
   b.gemm(Pass::dgrad, kModule, {tokens, wide, count, 1, DType::fp32}, {d_mixture}, {d_normed});
   b.gemm(Pass::wgrad, kModule, {count, wide, tokens, 1, DType::fp32}, {s.normed, d_mixture}, {});
   const TensorId dx = b.tensor("stream_gradient", tokens * wide, kModule);
-  b.elementwise(Pass::dgrad, kModule, ElementwiseClass::norm_backward,
-                {d_normed, s.normed, d_streams}, {dx});
+  const bool fused = b.profile().fusions.unweighted_norm;
+  b.elementwise(Pass::dgrad, kModule,
+                fused ? ElementwiseClass::norm_backward : ElementwiseClass::streaming,
+                {d_normed, s.normed, s.cast, d_streams}, {dx},
+                fused ? Bytes{} : Bytes{tokens * wide * kEagerBackward})
+      .kernels = fused ? 1 : 8;
   return dx;
 }
 

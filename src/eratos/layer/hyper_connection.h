@@ -5,7 +5,8 @@
 // how its result is spread (n), and how the streams are mixed among themselves (n x n, made doubly
 // stochastic). Weights of one branch: n h (2 + n) n + (2 + n) n + 3; of the last mixture, before
 // the final norm, n h n + n + 1; all on every rank. Kept a token: the streams 2nh, the normalised
-// ones in fp32 4nh (the product's operand), the numbers 4(2 + n)n, the branch's result 2h. Source:
+// ones in fp32 4nh (the product's operand), the numbers 4(2 + n)n, the branch's result 2h; a norm
+// that is written out (fusions.unweighted_norm off) keeps its operand in fp32 too, 4nh. Source:
 // arXiv 2409.19606 section 2 (hyper-connections); AMD-AGI/Primus@fd1eeabb
 // primus/backends/megatron/core/transformer/hyper_connection.py (DeepSeek-V4's form).
 // Worked example: DeepSeek-V4-Flash (n 4, h 4096): 16384 * 24 + 24 + 3 = 393,243 weights a branch.
@@ -17,6 +18,7 @@ namespace eratos::layer {
 
 struct HyperState {
   TensorId streams = ops::kNoTensor;
+  TensorId cast = ops::kNoTensor;  // in fp32, where the norm is written out
   TensorId normed = ops::kNoTensor;
   TensorId mixture = ops::kNoTensor;
   TensorId branch = ops::kNoTensor;

@@ -35,6 +35,29 @@ void launch_per_expert(Builder& b, std::vector<ops::Op>& list, std::size_t from,
   }
 }
 
+double expert_weights(const MoeSpec& spec, const RouteSizes& size) {
+  return size.local_experts * size.width * size.expert_width * (spec.gated ? 3 : 2);
+}
+
+// One buffer of all local experts' weights for the grouped products, where the framework makes one.
+void stack_weights(const MoeSpec& spec, Builder& b, const RouteSizes& size, MoeState& s) {
+  if (!b.profile().saved.stacked_expert_weights) return;
+  const double weights = expert_weights(spec, size);
+  s.stacked = b.tensor("stacked_expert_weights", weights, Module::expert_in);
+  b.elementwise(Pass::forward, Module::expert_in, ElementwiseClass::streaming, {}, {s.stacked},
+                bytes_of(weights, b.context().activation))
+      .kernels = 2;
+  b.save(s.stacked);
+}
+
+// Its gradient, taken apart again.
+void unstack_gradient(const MoeSpec& spec, Builder& b, const RouteSizes& size) {
+  if (!b.profile().saved.stacked_expert_weights || b.context().frozen) return;
+  b.elementwise(Pass::wgrad, Module::expert_in, ElementwiseClass::streaming, {}, {},
+                bytes_of(2 * expert_weights(spec, size), b.context().activation))
+      .kernels = 2;
+}
+
 void expert_gemm(Builder& b, Pass pass, Module module, const RouteSizes& size, double n, double k,
                  Builder::Ids reads, Builder::Ids writes) {
   b.gemm(pass, module, {size.rows, n, k, size.local_experts, b.context().activation, false, true},
@@ -75,6 +98,12 @@ void route(const MoeSpec& spec, Builder& b, const RouteSizes& size, TensorId x, 
   b.save_gemm_input(x);
   s.probs = b.tensor("router_probabilities", size.tokens * spec.experts, DType::fp32, m);
   b.save(s.probs);
+  if (b.context().dispatcher == Dispatcher::einsum) {
+    b.elementwise(Pass::forward, m, ElementwiseClass::streaming, {logits}, {s.probs}).kernels = 4;
+    s.row_map = routing_masks(spec, b, s.probs);
+    b.save(s.row_map);
+    return;
+  }
   if (fusions.router) {
     s.row_probs = b.tensor("row_probabilities", size.sent, DType::fp32, m);
     s.row_map = b.tensor("row_map", size.sent, DType::int32, m);
@@ -195,6 +224,7 @@ TensorId moe_forward(const MoeSpec& spec, Builder& b, TensorId x, MoeState& s) {
   s.rows = rows;
   b.save_gemm_input(rows);
 
+  stack_weights(spec, b, size, s);
   const std::size_t begin = b.program().forward.size();
   b.expert_parameter("expert_in", size.local_experts * size.width * in_width, size.local_experts,
                      Module::expert_in);
@@ -228,7 +258,8 @@ TensorId moe_forward(const MoeSpec& spec, Builder& b, TensorId x, MoeState& s) {
       out = s.scaled;
     }
   }
-  TensorId y = gather_rows(spec, b, Pass::forward, out, s.row_map);
+  TensorId y = gather_rows(spec, b, Pass::forward, out, s.row_map, &s.returned);
+  if (b.context().dispatcher == Dispatcher::einsum) b.save(s.returned);
   if (spec.latent > 0) y = linear_forward(latent_up(spec), b, y, s.latent_up);
   if (spec.own_norms) {
     s.post_norm = norm_forward(kOwnNorm, b, y, size.tokens, h, Module::norm);
@@ -291,20 +322,25 @@ TensorId experts_backward(const MoeSpec& spec, Builder& b, const RouteSizes& siz
                                             size.expert_width, Module::expert_activation);
   const TensorId d_rows =
       b.tensor("expert_input_gradient", size.rows * size.width, Module::expert_in);
-  expert_gemm(b, Pass::dgrad, Module::expert_in, size, size.width, in_width, {d_up}, {d_rows});
+  expert_gemm(b, Pass::dgrad, Module::expert_in, size, size.width, in_width, {d_up, s.stacked},
+              {d_rows});
   expert_wgrad(b, Module::expert_in, size, in_width, size.width, s.rows, d_up);
   launch_per_expert(b, b.program().backward, begin, size.local_experts);
+  unstack_gradient(spec, b, size);
   return d_rows;
 }
 
-TensorId router_backward(const MoeSpec& spec, Builder& b, const RouteSizes& size,
-                         const MoeState& s) {
+// `d_weights`: the gradient of the masks, where rows are picked by products with them.
+TensorId router_backward(const MoeSpec& spec, Builder& b, const RouteSizes& size, const MoeState& s,
+                         TensorId d_weights) {
   const Module m = Module::router;
   const double experts = spec.experts;
   const TensorId d_logits =
       b.tensor("router_logits_gradient", size.tokens * experts, DType::fp32, m);
   b.elementwise(Pass::dgrad, m, ElementwiseClass::streaming,
-                {s.probs, s.row_probs, s.row_map, s.top_index, s.top_value, s.top_sum}, {d_logits})
+                {s.probs, s.row_probs, d_weights == ops::kNoTensor ? s.row_map : d_weights,
+                 s.top_index, s.top_value, s.top_sum},
+                {d_logits})
       .kernels = b.profile().fusions.router ? 2 : 6;
   const TensorId dx = b.tensor("router_input_gradient", size.tokens * spec.hidden, m);
   const DType format = b.context().activation;
@@ -323,6 +359,10 @@ TensorId moe_backward(const MoeSpec& spec, Builder& b, const MoeState& s, Tensor
   TensorId d = dy;
   if (spec.own_norms) d = norm_backward(kOwnNorm, b, s.post_norm, d, Module::norm);
   if (spec.latent > 0) d = linear_backward(latent_up(spec), b, s.latent_up, d);
+  TensorId d_weights = ops::kNoTensor;
+  if (b.context().dispatcher == Dispatcher::einsum) {
+    d_weights = mask_gradient(spec, b, d, s.returned);
+  }
   d = scatter_rows(spec, b, Pass::dgrad, d, s.row_map);
   if (s.expert_out != ops::kNoTensor) {
     const TensorId unscaled =
@@ -335,7 +375,7 @@ TensorId moe_backward(const MoeSpec& spec, Builder& b, const MoeState& s, Tensor
   TensorId dx_rows = gather_rows(spec, b, Pass::dgrad, d_rows, s.row_map);
   if (spec.latent > 0) dx_rows = linear_backward(latent_down(spec), b, s.latent_down, dx_rows);
   if (spec.own_norms) dx_rows = norm_backward(kOwnNorm, b, s.norm, dx_rows, Module::norm);
-  const TensorId dx_router = router_backward(spec, b, size, s);
+  const TensorId dx_router = router_backward(spec, b, size, s, d_weights);
   const TensorId dx = b.tensor("moe_gradient_sum", size.tokens * spec.hidden, Module::dispatch);
   b.elementwise(Pass::dgrad, Module::dispatch, ElementwiseClass::streaming,
                 {dx_rows, dx_router, dx_shared}, {dx});

@@ -34,8 +34,10 @@ struct MoeState {
   TensorId top_index = ops::kNoTensor;  // eager: what top-k and the renormalisation keep
   TensorId top_value = ops::kNoTensor;
   TensorId top_sum = ops::kNoTensor;
+  TensorId stacked = ops::kNoTensor;     // the experts' weights in one buffer
   TensorId rows = ops::kNoTensor;        // operand of the experts' first product
   TensorId expert_out = ops::kNoTensor;  // kept only when router weights come last
+  TensorId returned = ops::kNoTensor;    // kept where the combine is a product with masks
   TensorId scaled = ops::kNoTensor;      // eager: rows after scaling, kept by index_add
   ActivationState activation;
   NormState router_norm;  // own norms (Gemma 4)

@@ -137,6 +137,7 @@ struct StageInput {
   bool has_tensor_parallel = false;
   Bytes hidden_buffer;             // T x h in the activation format, unsharded
   int communicators = 0;           // process groups with buffers on this rank
+  int all_to_all_peers = 0;        // ranks it exchanges with through the library's all-to-all
 };
 
 // Fills `out`. Allocation: none.

@@ -264,7 +264,8 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
   out.activations = best.activations;
   out.transient = best.transient + Bytes{placeholders};
   if (stage.has_tensor_parallel) out.transient += stage.hidden_buffer * profile.memory.hidden_buffers;
-  out.communication = profile.memory.communicator * stage.communicators;
+  out.communication = profile.memory.communicator * stage.communicators +
+                      profile.memory.all_to_all_peer * stage.all_to_all_peers;
   out.framework = profile.memory.context + profile.memory.workspace;
   out.allocated = out.parameters + out.gradients + out.optimizer + out.activations + out.transient +
                   profile.memory.workspace;

@@ -66,6 +66,7 @@ memory::StageInput rank_input(const job::CheckedJob& job, int rank, Workspace& w
   in.has_tensor_parallel = job.parallel.tp > 1;
   in.hidden_buffer = bytes_of(c.tokens() * spec.model.hidden, c.activation);
   in.communicators = communicators(job);
+  in.all_to_all_peers = all_to_all_peers(job);
   return in;
 }
 

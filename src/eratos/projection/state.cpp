@@ -21,8 +21,11 @@ memory::StateBytes bytes_for(const job::CheckedJob& job, double shards) {
   const bool fp32_parameters = narrow && rules.stores_fp32_parameters;
   memory::StateBytes b;
   b.parameter = fp32_parameters ? 4.0 : bytes_per_element(activation);
-  b.gradient = bytes_per_element(job::held_gradient(spec)) +
-               (rules.keeps_narrow_gradient && narrow ? bytes_per_element(activation) : 0.0);
+  const double held_bytes = bytes_per_element(job::held_gradient(spec));
+  // Beside a wider one only: a main gradient of 16 bits is the parameter's own.
+  const bool beside = rules.keeps_narrow_gradient && narrow &&
+                      held_bytes > bytes_per_element(activation);
+  b.gradient = held_bytes + (beside ? bytes_per_element(activation) : 0.0);
   const DType stored = fp32_parameters ? DType::fp32 : activation;
   const auto held = [&](bool matrix) {
     return job::optimizer_bytes(spec.optimizer, stored, matrix, rules.master_weights).held() *
@@ -76,6 +79,16 @@ int communicators(const job::CheckedJob& job) {
   for (const int degree : {p.tp, p.cp, p.pp, p.dp, p.ep, p.etp}) n += degree > 1 ? 1 : 0;
   if (p.ep > 1 && p.edp() > 1) ++n;
   return p.world() > 1 ? n : 0;
+}
+
+int all_to_all_peers(const job::CheckedJob& job) {
+  const auto& p = job.parallel;
+  int peers = 0;
+  if (model::is_moe(job.spec->model) && job.spec->routing.dispatcher == job::Dispatcher::alltoall) {
+    peers += p.ep - 1;
+  }
+  if (p.cp_kind == parallel::CpKind::a2a) peers += p.cp - 1;
+  return peers;
 }
 
 const schedule::Schedule& schedule_of(const job::CheckedJob& job) {

@@ -13,6 +13,8 @@ memory::StateRules state_rules(const job::CheckedJob& job);
 
 // Process groups with buffers of their own on a rank: one for each axis cut, and the world.
 int communicators(const job::CheckedJob& job);
+// Ranks that a rank exchanges with through the library's all-to-all: each has its channels' buffers.
+int all_to_all_peers(const job::CheckedJob& job);
 
 const schedule::Schedule& schedule_of(const job::CheckedJob& job);
 schedule::Shape shape_of(const job::CheckedJob& job);

@@ -22,6 +22,7 @@ template <class Profile, class See>
 void for_each_field(Profile& p, See&& see) {
   see("fusions", "norm", p.fusions.norm);
   see("fusions", "norm_cast", p.fusions.norm_cast);
+  see("fusions", "unweighted_norm", p.fusions.unweighted_norm);
   see("fusions", "activation", p.fusions.activation);
   see("fusions", "rotary", p.fusions.rotary);
   see("fusions", "softmax", p.fusions.softmax);
@@ -33,6 +34,7 @@ void for_each_field(Profile& p, See&& see) {
   see("fusions", "grouped_gemm", p.fusions.grouped_gemm);
 
   see("saved", "eager_norm_square", p.saved.eager_norm_square);
+  see("saved", "stacked_expert_weights", p.saved.stacked_expert_weights);
   see("saved", "moe_probs_in_activation", p.saved.moe_probs_in_activation);
   see("saved", "gathered_input", p.saved.gathered_input);
   see("saved", "attention_extra_tensors", p.saved.attention_extra_tensors);
@@ -62,6 +64,7 @@ void for_each_field(Profile& p, See&& see) {
 
   see("memory", "context_bytes", p.memory.context);
   see("memory", "communicator_bytes", p.memory.communicator);
+  see("memory", "all_to_all_peer_bytes", p.memory.all_to_all_peer);
   see("memory", "allocator_rounding_bytes", p.memory.allocator_rounding);
   see("memory", "reserve_fraction", p.memory.reserve_fraction);
   see("memory", "workspace_bytes", p.memory.workspace);
@@ -92,6 +95,7 @@ void for_each_field(Profile& p, See&& see) {
   see("kernel", "memory_bound", p.kernel.memory_bound);
   see("kernel", "collective", p.kernel.collective);
   see("kernel", "network_decay", p.kernel.network_decay);
+  see("kernel", "scatter_add", p.kernel.scatter_add);
   see("kernel", "attention_sinks", p.kernel.attention_sinks);
   see("kernel", "per_group_s", p.kernel.per_group);
 

@@ -34,6 +34,7 @@ inline constexpr Name<job::Dispatcher> kDispatchers[] = {
     {"allgather", job::Dispatcher::allgather},
     {"deepep", job::Dispatcher::deepep},
     {"hybridep", job::Dispatcher::hybridep},
+    {"einsum", job::Dispatcher::einsum},
 };
 inline constexpr Name<parallel::Sharding> kShardings[] = {
     {"none", parallel::Sharding::none},   {"zero1", parallel::Sharding::zero1},

@@ -42,7 +42,7 @@ inline constexpr KeyRow kMaxtextKeys[] = {
     {"dropout_rate", "dropout.hidden", Say::by_rule},
     {"capacity_factor", "moe.capacity_factor", Say::by_rule},
     {"megablox", "", Say::nothing, kKernel},
-    {"sparse_matmul", "", Say::nothing, kKernel},
+    {"sparse_matmul", "moe.dispatcher", Say::by_rule},
     {"override_model_config", "", Say::nothing, kLaunch},
     {"base_config", "", Say::nothing, kLaunch},
     {"hardware", "", Say::nothing, kLaunch},

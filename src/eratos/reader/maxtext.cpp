@@ -308,6 +308,9 @@ Result<JobRead> read_maxtext(const Node& root, const MaxtextSource& source) {
   t.put("dropout.hidden", Node::number(dropout), "dropout_rate");
   const double capacity = t.number("capacity_factor").value_or(-1);
   if (capacity > 0) t.put("moe.capacity_factor", Node::number(capacity), "capacity_factor");
+  // base.yml: sparse_matmul is true. Without it a capacity is kept by products with masks.
+  const bool sparse = t.flag("sparse_matmul").value_or(true);
+  if (!sparse && capacity > 0) t.put("moe.dispatcher", Node::string("einsum"), "sparse_matmul");
   t.assume("mtp.train", Node::boolean(false), "off unless mtp_num_layers is given");
   for (const char* key : {"optimizer_memory_host_offload", "parameter_memory_host_offload"}) {
     if (t.is_on(key)) {

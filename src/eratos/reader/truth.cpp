@@ -103,6 +103,19 @@ void apply_setting(std::string_view what, job::JobSpec& spec) {
     spec.gradient_reduce_bf16 = true;
   } else if (what == "context parallelism by all-to-all") {
     spec.parallel.cp_kind = parallel::CpKind::a2a;
+  } else if (what == "unfused loss") {
+    spec.loss_fused = false;
+  } else if (what == "unfused routing and permutation") {
+    spec.framework.fusions.router = false;
+    spec.framework.fusions.permute = false;
+  } else if (what == "unfused routing") {
+    spec.framework.fusions.router = false;
+  } else if (what == "stacked expert weights") {
+    spec.framework.saved.stacked_expert_weights = true;
+  } else if (what == "experts in one launch") {
+    spec.framework.kernel.per_group = Seconds{0};
+  } else if (what == "weight gradients added apart") {
+    spec.framework.state.wgrad_fused_accumulation = false;
   } else if (what == "bf16 optimizer state") {
     spec.optimizer.precision_aware = true;
     spec.optimizer.main_gradient = DType::bf16;
@@ -170,6 +183,7 @@ struct RunReader::State {
   PatternTable clusters{"run_clusters"};
   PatternTable families{"families"};
   PatternTable remarks{"run_notes"};
+  PatternTable unsaid{"run_defaults"};
   MeasuredConventions conventions;
   std::map<std::string, Result<model::Architecture>, std::less<>> architectures;
   std::map<std::string, Result<framework::FrameworkProfile>, std::less<>> profiles;
@@ -211,6 +225,7 @@ struct RunReader::State {
   }
 
   RunName name_of_row(const TruthRow& row);
+  void fill_unsaid(TruthRow& row) const;
   std::string choose_cluster(const RunName& name, int nodes, int gpus_per_node);
   std::optional<Unusable> refuse_part(const Run& run);
   std::optional<Unusable> fill_model(const TruthRow& row, Run& run);
@@ -245,6 +260,26 @@ RunName RunReader::State::name_of_row(const TruthRow& row) {
   });
   name.family = line ? std::string(families.cell(*line, "family")) : "other";
   return name;
+}
+
+// Every line of data/run_defaults.csv that meets the row and whose field the row leaves empty.
+void RunReader::State::fill_unsaid(TruthRow& row) const {
+  const std::string framework = row.text("framework");
+  const std::string notes = row.text("notes");
+  unsaid.find(row.text("id"), [&](std::size_t line) {
+    if (!matches(unsaid.cell(line, "framework"), framework)) return false;
+    if (notes.find(unsaid.cell(line, "note")) == std::string::npos) return false;
+    const std::string_view field = unsaid.cell(line, "field");
+    const std::string value(unsaid.cell(line, "value"));
+    // A batch is told by the micro-batches of a rank, where these and not the sum are known.
+    if (field != "micro_batches") {
+      row.fill(field, value);
+    } else if (const std::optional<int> ranks = row.whole("dp"), micro = row.whole("mbs");
+               ranks && micro) {
+      row.fill("gbs", std::to_string(*ranks * *micro * number_in(value)));
+    }
+    return false;  // further lines may say more
+  });
 }
 
 // Parts that are no GPU are counted apart, whatever else their rows lack.
@@ -382,6 +417,7 @@ std::optional<Unusable> RunReader::State::fill_shard_group(const TruthRow& row, 
   if (row.text("sharding") != "hsdp") return std::nullopt;
   p.sharding = parallel::Sharding::hsdp;
   p.hsdp_group = shard_group_in(row.text("notes"));
+  if (p.hsdp_group < 1) p.hsdp_group = row.whole("shard_group").value_or(0);
   const int ranks = p.dp * p.cp;
   if (p.hsdp_group < 1 && by_node) p.hsdp_group = std::min(ranks, run.spec.cluster.gpus_per_node);
   if (p.hsdp_group < 1) return unusable(run.name, "shard group not stated");
@@ -486,7 +522,8 @@ Result<RunReader> RunReader::make(const text::CsvTable& table,
 }
 
 tl::expected<Run, Unusable> RunReader::read(std::size_t at) {
-  const TruthRow row(*state_->table, at);
+  TruthRow row(*state_->table, at);
+  state_->fill_unsaid(row);
   Run run;
   run.name = state_->name_of_row(row);
   if (const std::string& bad = row.unreadable(); !bad.empty()) {

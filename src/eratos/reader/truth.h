@@ -4,7 +4,7 @@
 // The columns are described in docs/USING.md, validate. What a source means by its words (its
 // framework's profile, its network, its kind of gigabyte, its way of counting FLOPs) is data:
 // data/framework_aliases.csv, run_clusters.csv, run_memory.csv, run_flops.csv, run_notes.csv,
-// run_recompute.csv, families.csv.
+// run_defaults.csv (what a row leaves unsaid), run_recompute.csv, families.csv.
 //
 // Worked example: a row with framework `nanotron v0.5`, gpu `h100-sxm`, num_gpus 16, tp 1, pp 2,
 // mbs 1, gbs 256, seq_len 4096, tokens_per_s_per_gpu 36497 and peak_memory_gb 19.4 is a job of 16

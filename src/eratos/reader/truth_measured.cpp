@@ -1,8 +1,22 @@
 #include "eratos/reader/truth_measured.h"
 
+#include <cstdlib>
 #include <string>
+#include <string_view>
 
 namespace eratos::reader {
+
+namespace {
+
+// "349.2 GFLOP": what a source counts for a token, whatever the shapes ask for; 0 where the cell
+// names a way of counting instead.
+double flops_of_a_token(std::string_view count) {
+  constexpr std::string_view kUnit = " GFLOP";
+  if (count.size() <= kUnit.size() || count.substr(count.size() - kUnit.size()) != kUnit) return 0;
+  return 1e9 * std::strtod(std::string(count).c_str(), nullptr);
+}
+
+}  // namespace
 
 Measured MeasuredConventions::read(const TruthRow& row, const job::JobSpec& spec) const {
   Measured out;
@@ -17,11 +31,9 @@ Measured MeasuredConventions::read(const TruthRow& row, const job::JobSpec& spec
 void MeasuredConventions::read_speed(const TruthRow& row, const job::JobSpec& spec,
                                      Measured& out) const {
   const auto line = flops_.find(row.text("id"));
-  // A count of FLOPs of the source's own, which nothing here can repeat.
-  if (!line || flops_.cell(*line, "count") != "own") {
-    out.mfu = row.number("mfu").value_or(0);
-    out.tflops_per_gpu = row.number("tflops_per_gpu").value_or(0);
-  }
+  out.mfu = row.number("mfu").value_or(0);
+  out.tflops_per_gpu = row.number("tflops_per_gpu").value_or(0);
+  const std::string_view count = line ? flops_.cell(*line, "count") : std::string_view();
   const double step = row.number("step_time_s").value_or(0);
   if (const auto tokens = row.number("tokens_per_s_per_gpu"); tokens && *tokens > 0) {
     out.from = SpeedFrom::tokens_per_s_per_gpu;
@@ -30,6 +42,9 @@ void MeasuredConventions::read_speed(const TruthRow& row, const job::JobSpec& sp
     out.from = SpeedFrom::step_time_s;
     out.tokens_per_s_per_gpu =
         static_cast<double>(spec.batch.global) * spec.batch.sequence / (step * spec.cluster.gpus());
+  } else if (const double own = flops_of_a_token(count); own > 0 && out.tflops_per_gpu > 0) {
+    out.from = SpeedFrom::tokens_per_s_per_gpu;
+    out.tokens_per_s_per_gpu = 1e12 * out.tflops_per_gpu / own;
   } else if (out.mfu > 0) {
     out.from = SpeedFrom::mfu;
   } else if (out.tflops_per_gpu > 0 && row.text("flops_convention") != "unknown") {
@@ -39,7 +54,7 @@ void MeasuredConventions::read_speed(const TruthRow& row, const job::JobSpec& sp
     out.flops.attention = flops_.cell(*line, "attention") == "full"
                               ? projection::FlopConvention::full_attention
                               : projection::FlopConvention::causal;
-    out.flops.embeddings = flops_.cell(*line, "count") == "embeddings";
+    out.flops.embeddings = count == "embeddings";
   }
   out.flops.recompute = row.text("flops_convention") == "hardware";
 }

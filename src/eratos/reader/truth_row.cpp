@@ -8,13 +8,20 @@ namespace eratos::reader {
 
 std::string TruthRow::text(std::string_view column) const {
   const std::optional<std::size_t> at = table_->column(column);
-  return at ? std::string(table_->cell(row_, *at)) : std::string();
+  const std::string_view cell = at ? table_->cell(row_, *at) : std::string_view();
+  if (!cell.empty()) return std::string(cell);
+  for (const auto& [name, value] : filled_) {
+    if (name == column) return value;
+  }
+  return "";
+}
+
+void TruthRow::fill(std::string_view column, std::string_view value) {
+  if (text(column).empty()) filled_.emplace_back(column, value);
 }
 
 std::optional<double> TruthRow::number(std::string_view column) const {
-  const std::optional<std::size_t> at = table_->column(column);
-  if (!at) return std::nullopt;
-  const std::string_view cell = table_->cell(row_, *at);
+  const std::string cell = text(column);
   double value = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
   if (error != std::errc() || end != cell.data() + cell.size()) return std::nullopt;

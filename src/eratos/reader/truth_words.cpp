@@ -214,11 +214,13 @@ layer::AttentionKernel read_attention(std::string_view words) {
 }
 
 std::string read_dispatch(std::string_view words, job::RoutingSpec& out) {
-  if (starts(words, "dense matmul") || has(words, "megamoe")) {
+  if (has(words, "megamoe")) {
     return "expert dispatch `" + std::string(words) + '`';
   }
   if (has(words, "deepep") || has(words, "DeepEP")) out.dispatcher = job::Dispatcher::deepep;
   if (has(words, "hybridep")) out.dispatcher = job::Dispatcher::hybridep;
+  // MaxText's name of its dispatch by masks (sparse_matmul: false).
+  if (starts(words, "dense matmul")) out.dispatcher = job::Dispatcher::einsum;
   if (starts(words, "all-gather")) out.dispatcher = job::Dispatcher::allgather;
   constexpr std::string_view kFactor = "capacity factor ";
   if (const std::size_t at = words.find(kFactor); at != std::string_view::npos) {

@@ -60,9 +60,14 @@ TEST(SavedSets, LaunchCountsDoNotChangeWhatIsKept) {
             kFused);
 }
 
-TEST(SavedSets, UnexplainedAttentionTensors) {
-  EXPECT_EQ(llama_bytes([](job::JobSpec& s) { s.framework.saved.attention_extra_tensors = 4; }),
-            kFused + 4 * 2 * kQ);
+// The value is a view of the joined Q, K and V, which stays whole: two more widths beside the rotated
+// Q and K. Grouped queries are copied apart.
+TEST(SavedSets, AValueThatIsAView) {
+  const Change view = [](job::JobSpec& s) { s.framework.saved.value_in_joined_qkv = true; };
+  EXPECT_EQ(llama_bytes(view), kFused);
+  const Sizes multi_head{1, kHidden, 8, 8, 64, kFfn, 1000};
+  EXPECT_EQ(token_bytes(llama(multi_head), view),
+            8 * kHidden + 8 * kQ + 4 * kHeads + 6 * kFfn + 2 * 4 + 2 * (kQ + kQ));
 }
 
 TEST(SavedSets, Dropout) {

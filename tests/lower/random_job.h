@@ -148,7 +148,7 @@ inline framework::FrameworkProfile random_profile(Rng& rng) {
   p.saved.eager_norm_square = toss(rng);
   p.saved.moe_probs_in_activation = toss(rng);
   p.saved.gathered_input = toss(rng);
-  p.saved.attention_extra_tensors = static_cast<double>(rng.below(3));
+  p.saved.value_in_joined_qkv = toss(rng);
   p.loss.keeps_logits = toss(rng);
   p.loss.gradient_in_place = toss(rng);
   p.state.wgrad_fused_accumulation = toss(rng);

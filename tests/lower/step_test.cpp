@@ -93,6 +93,43 @@ TEST(Step, TheDistributedOptimizerScattersAndGathers) {
   EXPECT_EQ(traffic_of(lowered(spec).all.step_ops[0])[1].kind, CollectiveKind::all_reduce);
 }
 
+// In buckets of 50 MiB: the input's table, half of it on each tensor-parallel rank, comes last and alone.
+TEST(Step, UnshardedGradientsInBuckets) {
+  job::JobSpec spec = llama_job();
+  spec.overlap.grad_reduce = true;
+  spec.framework.overlap.dp_share = 0.5;
+  spec.framework.state.reduce_bucket_bytes = 52428800;
+  const Lowered l = lowered(spec);
+  std::vector<ops::Collective> reduced;
+  for (const ops::Op& op : l.all.step_ops[0]) {
+    const auto* c = std::get_if<ops::Collective>(&op.work);
+    if (c != nullptr && c->axis == Axis::dp_cp) reduced.push_back(*c);
+  }
+  ASSERT_EQ(reduced.size(), 2u);
+  const double last = 4 * 525336576.0 / 2;
+  EXPECT_EQ(reduced[0].bytes.value, 52428800);
+  EXPECT_DOUBLE_EQ(reduced[0].repeats * 52428800, 4 * (kMatrices / 2 + kNorms) - last);
+  EXPECT_EQ(reduced[0].overlappable, 0.5);
+  EXPECT_DOUBLE_EQ(reduced[1].repeats * 52428800, last);
+  EXPECT_EQ(reduced[1].overlappable, 0);
+}
+
+// A framework that reduces after backward hides neither gradients nor parameters under ZeRO-1.
+TEST(Step, ZeroOneWithoutOverlap) {
+  job::JobSpec spec = llama_job();
+  spec.overlap.grad_reduce = spec.overlap.param_gather = true;
+  spec.framework.overlap.dp_share = 0.5;
+  spec.parallel.sharding = parallel::Sharding::zero1;
+  for (const bool overlaps : {true, false}) {
+    spec.framework.state.zero1_overlaps = overlaps;
+    const Lowered l = lowered(spec);
+    for (const ops::Op& op : l.all.step_ops[0]) {
+      const auto* c = std::get_if<ops::Collective>(&op.work);
+      if (c != nullptr && c->axis == Axis::dp_cp) EXPECT_EQ(c->overlappable, overlaps ? 0.5 : 0);
+    }
+  }
+}
+
 // Experts reduce over the ranks that hold the same ones: world 16, pp 1, ep 8: edp 2.
 // Two ranks, each with both halves: all 8.03e9 weights, dp 4. Summed over 8 ranks instead of 4, each
 // weight costs an eighth of its fp32 gradient and of its bf16 self more: (4 + 2) / 8 bytes.

@@ -309,6 +309,9 @@ TEST(Stage, OutsideTheAllocator) {
   r.input.has_tensor_parallel = true;
   m = r.memory();
   EXPECT_DOUBLE_EQ(m.allocated.value, 1160);
+  // Three for good, and four that the device has not reached.
+  r.input.lagging_buffers = 4;
+  EXPECT_DOUBLE_EQ(r.memory().allocated.value, 1100 + 7 * 20);
 }
 
 // Two layers of 30 and 5 in each chunk, 3 and 1 micro-batches: by module, and the largest names.

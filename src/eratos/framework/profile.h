@@ -45,9 +45,9 @@ struct SavedSets {
   // Column-parallel linears under sequence parallelism keep the gathered input (all T tokens)
   // instead of gathering again in backward.
   bool gathered_input = false;
-  // Further tensors of the query's width that the attention path keeps and no operator explains;
-  // Assumes: as many as the profile's file says, with where it was seen.
-  double attention_extra_tensors = 0;
+  // Multi-head attention splits one joined, contiguous copy of Q, K and V: the value is a view of it
+  // and keeps the whole of it, beside the rotated Q and K. Grouped queries are copied one by one.
+  bool value_in_joined_qkv = false;
 };
 
 // The loss and the logits before it.
@@ -73,10 +73,14 @@ struct StateRules {
   // One 16-bit tensor per distinct weight shape stands in for the gradient that the fused product
   // does not return, is cached and never freed (TransformerEngine).
   bool gradient_placeholders = false;
-  // The 16-bit gradient of every parameter lives beside the main gradient (nanotron, DDP buckets).
+  // The 16-bit gradient of every parameter lives beside the main gradient where gradients are reduced
+  // over ranks (buckets of PyTorch's DDP).
   bool keeps_narrow_gradient = false;
   bool contiguous_gradient_buffer = true;  // allocated once, whole, for the job's life
   bool zero1_all_reduce = false;  // ZeRO-1 all-reduces gradients whole instead of scattering them
+  bool zero1_overlaps = true;  // ZeRO-1's gradients and parameters may travel beside compute
+  // Unsharded gradients are reduced in buckets of so many bytes as backward makes them; 0: not cut.
+  double reduce_bucket_bytes = 0;
   // The stored parameter is the fp32 one and its own master; 16-bit copies live only while a unit
   // is gathered (PyTorch FSDP mixed precision).
   bool stores_fp32_parameters = false;
@@ -98,6 +102,10 @@ struct MemoryOverheads {
   Bytes allocator_rounding;    // granularity of one block
   double reserve_fraction = 0; // reserved beyond allocated: fragmentation and caches
   double hidden_buffers = 0;   // buffers of T x h that tensor parallelism keeps for good (tp > 1)
+  // Passes of a layer that the host may be ahead of the device: their gathered input and unreduced
+  // output, 2 T h each, are given back when the device has reached them. Without a pipeline, whose
+  // sends make the host wait.
+  double lagging_layers = 0;
   Bytes workspace;             // GEMM workspaces and the like, inside the allocator
 };
 
@@ -105,12 +113,18 @@ struct MemoryOverheads {
 struct HostCosts {
   Seconds per_kernel;          // enqueue of one eager kernel
   Seconds per_layer;           // fixed cost of a layer and pass, beyond its kernels
-  Seconds per_layer_tp_across_nodes;  // added per layer and tp rank when pp and tp cross nodes
+  // Added per layer and tensor-parallel rank where a job of several nodes has both pp and tp; and for
+  // each node beyond the first that one group spans, times its ranks (without pp: those of a node).
+  Seconds per_layer_tp_across_nodes;
+  Seconds per_layer_tp_each_node;
   Seconds per_micro_batch;     // per stage and pass
   // Added to a pass whose sends block: the host waits for the device at each exchange, and what it
   // enqueues next begins late.
   Seconds per_blocking_send;
   Seconds per_step;
+  // Under ZeRO-1, a piece of a parameter tensor: gathered parameters are copied out one by one, and
+  // each of the ranks that shared the update has a piece of every tensor.
+  Seconds per_gathered_piece;
   Seconds per_moe_layer;         // a pass of an eager MoE layer, on top of per_layer
   // Device and host combine as t = (g^n + q^n)^(1/n).
   double overlap_exponent = 6;

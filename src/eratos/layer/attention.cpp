@@ -171,8 +171,9 @@ TensorId attention_forward(const AttentionSpec& spec, Builder& b, TensorId x, At
     b.slice(Module::qkv, mixed, {q, k});
   }
   s.core = core_forward(b, size, q, k, v);
-  if (const double extra = b.profile().saved.attention_extra_tensors; extra > 0) {
-    s.extra = b.tensor("attention_copies", extra * q_elements, Module::core_attention);
+  if (b.profile().saved.value_in_joined_qkv && spec.heads == spec.kv_heads &&
+      spec.position == Position::rotary) {
+    s.extra = b.tensor("joined_query_key", q_elements + kv_elements, Module::core_attention);
     b.slice(Module::core_attention, s.core.context, {s.extra});
     b.save(s.extra);
   }

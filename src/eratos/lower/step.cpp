@@ -55,8 +55,26 @@ void update_on_host(const job::CheckedJob& job, double parameters, std::vector<o
 
 bool is_sharded_step(Sharding s) { return s == Sharding::zero1 || s == Sharding::zero2; }
 
-// `narrow`: those of the elements whose products run in 8 or 4 bits.
-void reduce_gradients(const job::CheckedJob& job, double elements, double narrow, Axis axis,
+// Gradients in buckets of a fixed size, each reduced as soon as backward has filled it. The table of the
+// input embedding is the last to have its gradient, and by then nothing is left to hide it.
+// Source: PyTorch torch/nn/parallel/distributed.py (bucket_cap_mb), reducer.cpp.
+void reduce_in_buckets(double bucket, double bytes, double last, Axis axis, double hidden,
+                       std::vector<ops::Op>& out) {
+  const struct {
+    double bytes;
+    double hidden;
+  } parts[] = {{bytes - last, hidden}, {last, 0.0}};
+  for (const auto& part : parts) {
+    if (part.bytes <= 0) continue;
+    const double each = std::min(bucket, part.bytes);
+    collective(out, Module::gradient_reduce, CollectiveKind::all_reduce, axis, ops::Stream::dp,
+               Bytes{each}, part.hidden);
+    std::get<ops::Collective>(out.back().work).repeats = part.bytes / each;
+  }
+}
+
+// `narrow`: those of the elements whose products run in 8 or 4 bits. `last`: those of the input embedding.
+void reduce_gradients(const job::CheckedJob& job, double elements, double narrow, double last, Axis axis,
                       std::vector<ops::Op>& out) {
   if (elements <= 0 || parallel::group_of(job.parallel, axis).size <= 1) return;
   const job::JobSpec& spec = *job.spec;
@@ -66,19 +84,23 @@ void reduce_gradients(const job::CheckedJob& job, double elements, double narrow
                     spec.optimizer.main_gradient != DType::fp16;
   const DType gradient = wide ? DType::fp32 : job::activation_dtype(spec.precision);
   const Bytes bytes = bytes_of(elements, gradient);
-  const double hidden = spec.overlap.grad_reduce ? profile.overlap.dp_share : 0.0;
   const Sharding sharding = job.parallel.sharding;
+  const bool beside = sharding != Sharding::zero1 || profile.state.zero1_overlaps;
+  const double hidden = spec.overlap.grad_reduce && beside ? profile.overlap.dp_share : 0.0;
   if (is_sharded_step(sharding)) {
     const CollectiveKind kind = profile.state.zero1_all_reduce && sharding == Sharding::zero1
                                     ? CollectiveKind::all_reduce
                                     : CollectiveKind::reduce_scatter;
     collective(out, Module::gradient_reduce, kind, axis, ops::Stream::dp, bytes, hidden);
-    const double gather = spec.overlap.param_gather ? profile.overlap.dp_share : 0.0;
+    const double gather = spec.overlap.param_gather && beside ? profile.overlap.dp_share : 0.0;
     const double each = bytes_per_element(job::activation_dtype(spec.precision));
     const double narrow_bytes =
         spec.narrow.parameter_gather ? job::cast_rule(spec.precision).gathered_bytes : each;
     collective(out, Module::parameter_gather, CollectiveKind::all_gather, axis, ops::Stream::dp,
                Bytes{(elements - narrow) * each + narrow * narrow_bytes}, gather);
+  } else if (sharding == Sharding::none && profile.state.reduce_bucket_bytes > 0) {
+    reduce_in_buckets(profile.state.reduce_bucket_bytes, bytes.value,
+                      bytes_of(last, gradient).value, axis, hidden, out);
   } else if (sharding == Sharding::none) {
     collective(out, Module::gradient_reduce, CollectiveKind::all_reduce, axis, ops::Stream::dp, bytes,
                hidden);
@@ -137,6 +159,7 @@ RankParameters rank_parameters(const job::CheckedJob& job, const ops::LoweredJob
       for (const ops::Parameter& q : p.parameters) {
         const double elements = q.elements * item.repeat;
         if (q.frozen) continue;  // neither reduced nor gathered, and cast once for all
+        if (q.embedding && q.module == Module::embedding) n.input_embedding += elements;
         if (q.narrow) (q.expert ? n.expert_narrow : n.dense_narrow) += elements;
         if (q.matrix && !q.embedding) (q.expert ? n.expert_matrix : n.dense_matrix) += elements;
         (q.expert ? n.expert : n.dense) += elements;
@@ -164,8 +187,8 @@ void step_ops(const job::CheckedJob& job, const RankParameters& n, std::vector<o
                bytes_of(n.shared_embedding, main), 0.0);
   }
   if (copies(job) > 1) mirror_gradients(job, n, out);
-  reduce_gradients(job, n.dense, n.dense_narrow, Axis::dp_cp, out);
-  reduce_gradients(job, n.expert, n.expert_narrow, Axis::edp, out);
+  reduce_gradients(job, n.dense, n.dense_narrow, n.input_embedding, Axis::dp_cp, out);
+  reduce_gradients(job, n.expert, n.expert_narrow, 0, Axis::edp, out);
   if (job.parallel.sharding == Sharding::hsdp && n.dense > 0) {
     collective(out, Module::gradient_reduce, CollectiveKind::all_reduce, Axis::hsdp_replica,
                ops::Stream::dp, bytes_of(n.dense / dense_shards(job), main),

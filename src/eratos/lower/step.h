@@ -18,6 +18,7 @@ struct RankParameters {
   double dense_narrow = 0;  // whose products run in 8 or 4 bits
   double expert_narrow = 0;
   double shared_embedding = 0;  // tied table held on two stages
+  double input_embedding = 0;   // trained, of the rank that looks tokens up
 };
 
 RankParameters rank_parameters(const job::CheckedJob& job, const ops::LoweredJob& lowered, int rank);

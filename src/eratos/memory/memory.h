@@ -136,6 +136,7 @@ struct StageInput {
   bool gradients_from_start = true;  // held before the first backward (buffer, or accumulation)
   bool has_tensor_parallel = false;
   Bytes hidden_buffer;             // T x h in the activation format, unsharded
+  double lagging_buffers = 0;      // as many more that the device has not reached yet
   int communicators = 0;           // process groups with buffers on this rank
   int all_to_all_peers = 0;        // ranks it exchanges with through the library's all-to-all
 };

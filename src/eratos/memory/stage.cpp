@@ -263,7 +263,10 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
   out.gradients = best.gradients;
   out.activations = best.activations;
   out.transient = best.transient + Bytes{placeholders};
-  if (stage.has_tensor_parallel) out.transient += stage.hidden_buffer * profile.memory.hidden_buffers;
+  if (stage.has_tensor_parallel) {
+    out.transient +=
+        stage.hidden_buffer * (profile.memory.hidden_buffers + stage.lagging_buffers);
+  }
   out.communication = profile.memory.communicator * stage.communicators +
                       profile.memory.all_to_all_peer * stage.all_to_all_peers;
   out.framework = profile.memory.context + profile.memory.workspace;

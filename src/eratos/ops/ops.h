@@ -178,6 +178,7 @@ struct Collective {
   // all_to_all of tokens that go once to each node and are copied on inside it. Unknown: every copy
   // travels by itself.
   Fanout fanout;
+  double repeats = 1;  // so many messages of these bytes, one after the other
 };
 
 // Bytes over the link to the host, and parameters that the host's processors update meanwhile.

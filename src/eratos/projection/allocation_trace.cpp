@@ -285,7 +285,8 @@ class Tracer {
     if (job_.parallel.tp > 1) {
       const Bytes hidden = bytes_of(c.tokens() * spec.model.hidden, c.activation);
       allocate(amount("hidden buffers", ops::Module::residual),
-               whole(hidden.value * spec.framework.memory.hidden_buffers));
+               whole(hidden.value *
+                     (spec.framework.memory.hidden_buffers + lagging_buffers(job_))));
     }
     double placeholders = 0;
     std::vector<bool> seen(w_.lowered.program_count, false);

@@ -14,6 +14,8 @@ void prepare(const job::CheckedJob& job, Workspace& w);
 void rank_memory(const job::CheckedJob& job, const memory::StateRules& state, int rank, Workspace& w,
                  memory::StageMemory& out);
 memory::StageInput rank_input(const job::CheckedJob& job, int rank, Workspace& w);
+// Buffers of T x h that the device has not reached when most is held: two a layer's pass.
+double lagging_buffers(const job::CheckedJob& job);
 
 struct StepTime {
   double dp_exposed = 0;

@@ -91,6 +91,27 @@ Result<void> simulated_step(const schedule::Schedule& schedule, const schedule::
   return ordered ? schedule::simulate(w.order, costs, w.schedule, w.timing) : ordered;
 }
 
+// What the host adds to a step once, on the rank that waits longest for it.
+double host_step(const job::CheckedJob& job, const Workspace& w) {
+  const auto& host = job.spec->framework.host;
+  if (job.parallel.sharding != parallel::Sharding::zero1 || job.parallel.dp < 2) {
+    return host.per_step.value;
+  }
+  double most = 0;
+  for (int rank = 0; rank < job.parallel.pp; ++rank) {
+    double tensors = 0;
+    for (int part = 0; part < lower::parts_of(job); ++part) {
+      for (const ops::StageItem& item : lower::part_of(job, w.lowered, rank, part).items) {
+        for (const ops::Parameter& q : w.lowered.programs[item.program].parameters) {
+          if (!q.frozen) tensors += q.copies * item.repeat;
+        }
+      }
+    }
+    most = std::max(most, tensors);
+  }
+  return host.per_step.value + host.per_gathered_piece.value * most * job.parallel.dp;
+}
+
 // Returns matrix FLOPs of the whole step over all pipeline ranks.
 double answer_time(const job::CheckedJob& job, const Pricing& pricing, Workspace& w, TimeAnswer& out,
                    std::vector<Warning>& warnings) {
@@ -132,7 +153,7 @@ double answer_time(const job::CheckedJob& job, const Pricing& pricing, Workspace
     out.stage_forward.push_back(Seconds{passes[r].forward});
     out.stage_backward.push_back(Seconds{passes[r].backward});
   }
-  const double per_step = job.spec->framework.host.per_step.value;
+  const double per_step = host_step(job, w);
   out.step = Seconds{end + optimizer + per_step};
   const int rank = w.timing.critical_rank;
   out.critical_stage = rank;

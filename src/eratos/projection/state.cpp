@@ -23,9 +23,9 @@ memory::StateBytes bytes_for(const job::CheckedJob& job, double shards) {
   b.parameter = fp32_parameters ? 4.0 : bytes_per_element(activation);
   const double held_bytes = bytes_per_element(job::held_gradient(spec));
   // Beside a wider one only: a main gradient of 16 bits is the parameter's own.
-  const bool beside = rules.keeps_narrow_gradient && narrow &&
-                      held_bytes > bytes_per_element(activation);
-  b.gradient = held_bytes + (beside ? bytes_per_element(activation) : 0.0);
+  const bool buckets = rules.keeps_narrow_gradient && narrow && job.parallel.dp > 1 &&
+                       held_bytes > bytes_per_element(activation);
+  b.gradient = held_bytes + (buckets ? bytes_per_element(activation) : 0.0);
   const DType stored = fp32_parameters ? DType::fp32 : activation;
   const auto held = [&](bool matrix) {
     return job::optimizer_bytes(spec.optimizer, stored, matrix, rules.master_weights).held() *

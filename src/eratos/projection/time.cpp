@@ -85,10 +85,18 @@ void add(PassTime& to, const PassTime& from, double times) {
 
 namespace {
 
-bool tp_crosses_nodes(const Pricing& pricing) {
+// What a layer costs the host where tensor parallelism meets several nodes: for each node beyond the
+// first that one group spans, and for each rank where the job has a pipeline too.
+double across_nodes(const Pricing& pricing) {
+  const job::JobSpec& spec = *pricing.job->spec;
   const auto& p = pricing.job->parallel;
-  return p.tp > 1 && parallel::members_in_domain(parallel::group_of(p, Axis::tp),
-                                                 pricing.job->spec->cluster.gpus_per_node) < p.tp;
+  if (p.tp < 2 || spec.cluster.nodes < 2) return 0;
+  const double together = std::max(1, parallel::members_in_domain(parallel::group_of(p, Axis::tp),
+                                                                  spec.cluster.gpus_per_node));
+  const double further =
+      (p.tp / together - 1) * spec.framework.host.per_layer_tp_each_node.value;
+  if (p.pp < 2) return together * further;
+  return p.tp * (spec.framework.host.per_layer_tp_across_nodes.value + further);
 }
 
 }  // namespace
@@ -139,8 +147,8 @@ double price(const ops::Op& op, const Pricing& pricing) {
   }
   if (const auto* h = std::get_if<ops::HostCopy>(&op.work)) return host_seconds(*h, pricing);
   const auto& c = *std::get_if<ops::Collective>(&op.work);
-  return collective::time_of(c, pricing.placements[static_cast<std::size_t>(c.axis)], pricing.links)
-      .value;
+  const auto& placement = pricing.placements[static_cast<std::size_t>(c.axis)];
+  return collective::time_of(c, placement, pricing.links).value * c.repeats;
 }
 
 void time_program(const ops::Program& program, const Pricing& pricing, bool split, ProgramTime& out) {
@@ -194,12 +202,7 @@ ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs
     if (p.moe) moe_layers += item.repeat;
   }
   if (pass == ChunkPass::weight_gradient && out.sum.kernels <= 0) return out;
-  const double per_layer =
-      host.per_layer.value +
-      (tp_crosses_nodes(pricing) || (pricing.job->parallel.pp > 1 && pricing.job->parallel.tp > 1 &&
-                                     spec.cluster.nodes > 1)
-           ? host.per_layer_tp_across_nodes.value * pricing.job->parallel.tp
-           : 0.0);
+  const double per_layer = host.per_layer.value + across_nodes(pricing);
   out.host = (out.sum.kernels * host.per_kernel.value + moe_layers * host.per_moe_layer.value) *
                  (1.0 - spec.graph_share) +
              layers * per_layer +

@@ -37,7 +37,7 @@ void for_each_field(Profile& p, See&& see) {
   see("saved", "stacked_expert_weights", p.saved.stacked_expert_weights);
   see("saved", "moe_probs_in_activation", p.saved.moe_probs_in_activation);
   see("saved", "gathered_input", p.saved.gathered_input);
-  see("saved", "attention_extra_tensors", p.saved.attention_extra_tensors);
+  see("saved", "value_in_joined_qkv", p.saved.value_in_joined_qkv);
 
   see("loss", "fused_by_default", p.loss.fused_by_default);
   see("loss", "keeps_logits", p.loss.keeps_logits);
@@ -55,6 +55,8 @@ void for_each_field(Profile& p, See&& see) {
   see("state", "keeps_narrow_gradient", p.state.keeps_narrow_gradient);
   see("state", "contiguous_gradient_buffer", p.state.contiguous_gradient_buffer);
   see("state", "zero1_all_reduce", p.state.zero1_all_reduce);
+  see("state", "zero1_overlaps", p.state.zero1_overlaps);
+  see("state", "reduce_bucket_bytes", p.state.reduce_bucket_bytes);
   see("state", "stores_fp32_parameters", p.state.stores_fp32_parameters);
   see("state", "master_weights", p.state.master_weights);
   see("state", "gradient_reduce_fp32", p.state.gradient_reduce_fp32);
@@ -69,13 +71,16 @@ void for_each_field(Profile& p, See&& see) {
   see("memory", "reserve_fraction", p.memory.reserve_fraction);
   see("memory", "workspace_bytes", p.memory.workspace);
   see("memory", "hidden_buffers", p.memory.hidden_buffers);
+  see("memory", "lagging_layers", p.memory.lagging_layers);
 
   see("host", "per_kernel_s", p.host.per_kernel);
   see("host", "per_layer_s", p.host.per_layer);
   see("host", "per_layer_tp_across_nodes_s", p.host.per_layer_tp_across_nodes);
+  see("host", "per_layer_tp_each_node_s", p.host.per_layer_tp_each_node);
   see("host", "per_micro_batch_s", p.host.per_micro_batch);
   see("host", "per_blocking_send_s", p.host.per_blocking_send);
   see("host", "per_step_s", p.host.per_step);
+  see("host", "per_gathered_piece_s", p.host.per_gathered_piece);
   see("host", "per_moe_layer_s", p.host.per_moe_layer);
   see("host", "overlap_exponent", p.host.overlap_exponent);
 

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "eratos/job/job.h"
+#include "eratos/layer/dispatch.h"
 #include "eratos/layer/moe.h"
 #include "eratos/lower/lower.h"
 #include "judges/jobs.h"
@@ -118,10 +119,11 @@ TEST(Dispatch, GroupsThatCannotBeAreRefused) {
   EXPECT_EQ(faults(4, 0), 1u);
 }
 
-TEST(Dispatch, HybridEpWritesRowsInOrder) {
+// One copy between the exchange's buffer and the rows in order, each way: permute.cu of HybridEP.
+TEST(Dispatch, HybridEpCopiesRowsInOrder) {
   const Way w = forward_of(moe_job(job::Dispatcher::hybridep));
   EXPECT_EQ(w.sent, forward_of(moe_job(job::Dispatcher::deepep)).sent);
-  EXPECT_EQ(w.permutations, 0);
+  EXPECT_EQ(w.permutations, 2);
   EXPECT_EQ(w.rows, kTokens * kTopK);
 }
 
@@ -178,6 +180,22 @@ TEST(Dispatch, StackedExpertWeightsAreKept) {
   const double without = saved(layer_of(lowered(spec)));
   spec.framework.saved.stacked_expert_weights = true;
   EXPECT_EQ(saved(layer_of(lowered(spec))) - without, 2 * 3 * kWidth * 256 * 2);
+}
+
+// The busiest rank receives and computes 1.5 times the rows; what it sends of its own is as it was.
+TEST(Dispatch, ABusierRankReceivesMore) {
+  for (const auto d : {job::Dispatcher::alltoall, job::Dispatcher::deepep, job::Dispatcher::hybridep}) {
+    const job::JobSpec spec = moe_job(d);
+    job::CheckedJob checked;
+    ASSERT_TRUE(job::check(spec, checked).empty());
+    layer::LayerContext c = lower::context_of(checked);
+    const auto& moe = std::get<layer::MoeSpec>(spec.model.blocks.front().feed_forward);
+    const layer::RouteSizes even = layer::route_sizes(moe, c);
+    c = lower::context_of(checked, 1.5);
+    const layer::RouteSizes busy = layer::route_sizes(moe, c);
+    EXPECT_EQ(busy.sent, even.sent);
+    EXPECT_EQ(busy.rows, 1.5 * even.rows);
+  }
 }
 
 TEST(Dispatch, OneRankPermutesAndSendsNothing) {

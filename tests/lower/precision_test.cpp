@@ -158,6 +158,31 @@ TEST(Precision, RanksCastTheirOwnTokens) {
             2 * 3 * shard + 4 * 2 * whole + 4 * 4096 * (3072 + 14336.0));
 }
 
+// A rank's 8 experts: one cast after another, or, with all launches in graphs, one for all, and none
+// where the grouped product before it writes narrow copies of a gated activation.
+TEST(Precision, ExpertsAreCastOneByOneOrAsAnEpilogue) {
+  job::JobSpec spec = fp8_job(mixtral(kMixtral8x7b, 8, 2));
+  spec.precision = job::Recipe::mxfp8;
+  spec.framework.fusions.grouped_cast = false;
+  const auto launches = [&] {
+    double all = 0;
+    const Lowered l = lowered(spec);
+    for (const ops::Op& op : layer_of(l).forward) {
+      const auto* e = std::get_if<ops::Elementwise>(&op.work);
+      if (e != nullptr && op.module == Module::quantize) all += op.kernels;
+    }
+    return all;
+  };
+  // Two casts for attention, two for 8 experts, 3 kernels each.
+  EXPECT_EQ(launches(), 3 * (2 + 2 * 8));
+  spec.framework.fusions.grouped_cast = true;
+  EXPECT_EQ(launches(), 3 * (2 + 2));
+  spec.framework.fusions.expert_epilogue = true;
+  EXPECT_EQ(launches(), 3 * (2 + 2));
+  spec.graph_share = 1;
+  EXPECT_EQ(launches(), 3 * (2 + 1));
+}
+
 TEST(Precision, FullPrecisionTakesFourBytes) {
   job::JobSpec spec = fp8_job(llama(kLlama3_8b));
   spec.precision = job::Recipe::bf16;

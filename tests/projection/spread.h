@@ -98,11 +98,18 @@ class Spread {
     s.loss_fused = s.framework.loss.fused_by_default;
     s.overlap.tp = chance(0.5);
     s.overlap.moe_a2a = chance(0.3);
+    if (chance(0.2)) draw_routing(s);
     if (chance(0.1)) s.attention = layer::AttentionKernel::unfused;
     if (chance(0.1)) s.hidden_dropout = 0.1;
     if (p.pp > 1 && p.vpp == 1 && chance(0.1)) s.schedule.algorithm = "gpipe";
     if (every_schedule_ && p.pp > 1 && chance(0.33)) draw_schedule(s);
     return d;
+  }
+
+  void draw_routing(job::JobSpec& s) {
+    s.routing.balance = chance(0.5) ? job::Balance::random : job::Balance::skewed;
+    if (s.routing.balance == job::Balance::skewed) s.routing.skew = 0.3;
+    if (chance(0.3)) s.routing.capacity_factor = 1.25;
   }
 
   void draw_schedule(job::JobSpec& s) {

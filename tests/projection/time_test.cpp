@@ -126,6 +126,46 @@ TEST_F(Pass, HostAndDeviceCombine) {
 
 // The host's fixed costs: 1 ms a micro-batch, 2 ms a layer; a program without input and output
 // (embedding, head) is no layer.
+// An eager expert layer: 2 ms, routing 1, waiting 4 (all-to-all alone), overlapping 8.
+TEST_F(Pass, TheHostOfExpertLayers) {
+  spec.framework.host.per_moe_layer = milliseconds(2);
+  spec.framework.host.per_moe_router = milliseconds(1);
+  spec.framework.host.per_moe_wait = milliseconds(4);
+  spec.framework.host.per_moe_overlap = milliseconds(8);
+  spec.framework.host.per_recompute = milliseconds(16);
+  spec.recompute.granularity = job::Granularity::selective;
+  ops::Program program;
+  program.forward = {compute(1, ops::Module::router)};
+  ops::Op again = compute(1, ops::Module::norm);
+  again.pass = ops::Pass::recompute;
+  program.backward = {again, again};  // one module, made again by two ops
+  ops::StageProgram stage;
+  stage.items.push_back({0, 1});
+  const auto host = [&](ChunkPass pass) {
+    ProgramTime t;
+    time_program(program, pricing, false, t);
+    return time_chunk(stage, &t, pass, pricing).host;
+  };
+  spec.routing.dispatcher = job::Dispatcher::hybridep;
+  EXPECT_NEAR(host(ChunkPass::forward), 3e-3, 1e-15);
+  EXPECT_NEAR(host(ChunkPass::backward), 19e-3, 1e-15);
+  spec.routing.dispatcher = job::Dispatcher::alltoall;
+  EXPECT_NEAR(host(ChunkPass::forward), 7e-3, 1e-15);
+  spec.overlap.moe_a2a = true;
+  EXPECT_NEAR(host(ChunkPass::forward), 15e-3, 1e-15);
+  spec.graph_modules.set(static_cast<std::size_t>(ops::Module::router));
+  EXPECT_NEAR(host(ChunkPass::forward), 14e-3, 1e-15);
+  spec.graph_share = 1;
+  EXPECT_NEAR(host(ChunkPass::forward), 0, 1e-15);
+}
+
+// Launches of modules inside graphs are not the host's.
+TEST_F(Pass, ModulesInGraphsLaunchNothing) {
+  EXPECT_EQ(forward_of({compute(1), compute(1, ops::Module::qkv)}).kernels, 2);
+  spec.graph_modules.set(static_cast<std::size_t>(ops::Module::qkv));
+  EXPECT_EQ(forward_of({compute(1), compute(1, ops::Module::qkv)}).kernels, 1);
+}
+
 TEST_F(Pass, FixedCostsOfTheHost) {
   spec.framework.host.per_micro_batch = milliseconds(1);
   spec.framework.host.per_layer = milliseconds(2);

@@ -16,6 +16,7 @@
 #include "eratos/reader/primus.h"
 #include "eratos/reader/read_job.h"
 #include "eratos/reader/torchtitan.h"
+#include "eratos/reader/graph_scopes.h"
 #include "eratos/text/toml.h"
 #include "expect.h"
 
@@ -169,7 +170,8 @@ job::JobSpec drawn_job(Rng& rng, const char* framework) {
   job.loss_fused = toss(rng);
   job.hidden_dropout = pick(rng, {0.0, 0.1});
   job.attention_dropout = pick(rng, {0.0, 0.1});
-  job.graph_share = pick(rng, {0.0, 0.5, 1.0});
+  job.graph_share = pick(rng, {0.0, 1.0});
+  if (job.graph_share == 0 && toss(rng)) add_graph_scope("attn", job.graph_modules);
   job.framework.fusions.activation = toss(rng);
   job.framework.fusions.rotary = toss(rng);
   job.framework.fusions.permute = toss(rng);

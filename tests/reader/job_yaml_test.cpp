@@ -66,9 +66,39 @@ TEST(JobYaml, SmallJobTakesDefaultsAndNamesThem) {
   EXPECT_GT(read.report.defaults().size(), 20u);
 }
 
+constexpr const char* kSkewed =
+    "model: mixtral-8x22b\n"
+    "parallel: {pp: 4, ep: 8}\n"
+    "batch: {micro: 2, global: 256, sequence: 8192}\n"
+    "moe: {routing: skewed, skew: 0.3}\n"
+    "graphs: {modules: [router, dispatch]}\n"
+    "cluster: mi355x-8x8\n";
+
+TEST(JobYaml, RoutingIsReadAndChecked) {
+  const auto faults = [](double skew, job::Balance balance) {
+    job::JobSpec spec = good(read_job_yaml(yaml(kSkewed))).job;
+    spec.routing.skew = skew;
+    spec.routing.balance = balance;
+    job::CheckedJob checked;
+    return text_of(job::check(spec, checked));
+  };
+  const job::JobSpec job = good(read_job_yaml(yaml(kSkewed))).job;
+  EXPECT_EQ(job.routing.balance, job::Balance::skewed);
+  EXPECT_EQ(job.routing.skew, 0.3);
+  EXPECT_TRUE(job.graph_modules.test(static_cast<std::size_t>(ops::Module::router)));
+  EXPECT_EQ(faults(0.3, job::Balance::skewed), "");
+  EXPECT_EQ(faults(0, job::Balance::random), "");
+  EXPECT_NE(faults(0.3, job::Balance::random).find("under routing random"), std::string::npos);
+  EXPECT_NE(faults(0, job::Balance::skewed).find("a skew of 0.00"), std::string::npos);
+  // 2 of 8 experts: sqrt(8 / 2 - 1) at most.
+  EXPECT_EQ(faults(1.73, job::Balance::skewed), "");
+  EXPECT_NE(faults(1.74, job::Balance::skewed).find("at most at 1.73"), std::string::npos);
+}
+
 TEST(JobYaml, WrittenJobReadsBack) {
   const std::string all[] = {
       kMixtral,
+      kSkewed,
       kSmall,
       std::string(kSmall) + "parallel: {pp: 2, layout: \"Et*8|t*8|t*8|t*8,L\"}\n",
       std::string(kSmall) +

@@ -327,6 +327,48 @@ TEST(TruthLayout, BalancedStagesDifferByOneLayer) {
   EXPECT_EQ(balanced(spec).stages[3].mtp, 0);
 }
 
+// Megatron-Bridge deepseek_v3.py, layout_map: 61 layers as 4 x 15 + 1, 8 x 7 + 5, 16 x 3 + 13.
+TEST(TruthLayout, TheLastStageTakesTheRest) {
+  job::JobSpec spec;
+  spec.model.pattern.assign(61, 0);
+  spec.model.mtp_layers = 1;
+  const auto ends_of = [&](int pp) {
+    spec.parallel.pp = pp;
+    const auto layout = rest_last(spec);
+    return layout ? std::vector<int>{layout->stages.front().layers, layout->stages.back().layers,
+                                     layout->stages.back().mtp}
+                  : std::vector<int>{};
+  };
+  EXPECT_EQ(ends_of(16), (std::vector<int>{4, 1, 1}));
+  EXPECT_EQ(ends_of(8), (std::vector<int>{8, 5, 1}));
+  EXPECT_EQ(ends_of(4), (std::vector<int>{16, 13, 1}));
+  EXPECT_TRUE(ends_of(32).empty());  // 2 x 31 > 61
+}
+
+TEST(TruthWords, Graphs) {
+  const auto read = [](const char* words, const char* notes = "") {
+    job::JobSpec spec;
+    read_graphs(words, notes, spec);
+    return spec;
+  };
+  const auto has = [](const job::JobSpec& spec, ops::Module m) {
+    return spec.graph_modules.test(static_cast<std::size_t>(m));
+  };
+  EXPECT_EQ(read("full_iteration scope=").graph_share, 1);
+  EXPECT_EQ(read("none").graph_share, 0);
+  const job::JobSpec parts = read("transformer_engine scope=attn+moe_router+moe_preprocess");
+  EXPECT_EQ(parts.graph_share, 0);
+  EXPECT_TRUE(has(parts, ops::Module::qkv));
+  EXPECT_TRUE(has(parts, ops::Module::router));
+  EXPECT_FALSE(has(parts, ops::Module::scan));
+  EXPECT_FALSE(has(parts, ops::Module::expert_in));
+  EXPECT_TRUE(has(read("transformer_engine"), ops::Module::scan));
+  const job::JobSpec noted = read("", "force-balanced; TE cuda graph moe_router+moe_preprocess; attn");
+  EXPECT_TRUE(has(noted, ops::Module::router));
+  EXPECT_FALSE(has(noted, ops::Module::qkv));
+  EXPECT_TRUE(has(read("", "cuda graphs for attention and mamba"), ops::Module::qkv));
+}
+
 TEST(TruthWords, ShardGroups) {
   EXPECT_EQ(shard_group_in("FSDP group 128, DP 4"), 128);
   EXPECT_EQ(shard_group_in("Megatron-FSDP, shard group 64; more"), 64);

@@ -33,6 +33,10 @@ struct Fusions {
   bool router = false;     // top-k, softmax and permutation map in fused kernels
   bool permute = false;    // permutation as one kernel instead of index_select / sort / scatter
   bool grouped_gemm = true;  // all local experts in one launch
+  bool grouped_cast = true;  // a narrow recipe casts all local experts' rows in one launch
+  // Experts' gated activation and the mxfp8 cast of what it writes are epilogues of the grouped
+  // product before them, where all launches are in graphs and the part has mxfp8 products.
+  bool expert_epilogue = false;
 };
 
 // What is kept beyond the minimum that backward needs.
@@ -126,6 +130,10 @@ struct HostCosts {
   // each of the ranks that shared the update has a piece of every tensor.
   Seconds per_gathered_piece;
   Seconds per_moe_layer;         // a pass of an eager MoE layer, on top of per_layer
+  Seconds per_moe_router;        // of it eager routing and preprocessing: gone where they are in graphs
+  Seconds per_moe_wait;          // added where the host waits for counts of rows (alltoall)
+  Seconds per_recompute;         // of a module made again by itself, in a layer's backward
+  Seconds per_moe_overlap;       // added where exchange runs beside another micro-batch's compute
   // Device and host combine as t = (g^n + q^n)^(1/n).
   double overlap_exponent = 6;
 };

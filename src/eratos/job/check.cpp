@@ -1,6 +1,7 @@
 // Every rule of legality, one function a subject. Each fault names the field, the values and the
 // cure; a legal job allocates nothing here.
 #include <cmath>
+#include <cstdlib>
 #include <variant>
 
 #include "eratos/job/job.h"
@@ -11,6 +12,7 @@
 #include "eratos/layer/mlp.h"
 #include "eratos/layer/moe.h"
 #include "eratos/layer/output.h"
+#include "eratos/ops/load.h"
 #include "eratos/parallel/schedules.h"
 
 namespace eratos::job {
@@ -165,6 +167,38 @@ void check_numerics(const JobSpec& s, Diagnostics& faults) {
     reject(faults, wide > 0 ? "precision.bf16_first_layers" : "precision.parameter_gather",
            "precision " + std::string(name_of(s.precision)) + " has no 8- or 4-bit products",
            "use an fp8, mxfp8, mxfp4 or nvfp4 recipe, or leave this out");
+  }
+}
+
+// Two places behind the point.
+std::string hundredths(double v) {
+  const auto whole = static_cast<long long>(std::lround(v * 100));
+  const std::string cents = number(static_cast<double>(std::abs(whole % 100)));
+  return (v < 0 ? "-" : "") + number(static_cast<double>(std::abs(whole / 100))) + '.' +
+         (cents.size() < 2 ? "0" : "") + cents;
+}
+
+void check_routing(const JobSpec& s, Diagnostics& faults) {
+  const RoutingSpec& r = s.routing;
+  const bool skewed = r.balance == Balance::skewed;
+  if (!skewed && r.skew != 0) {
+    reject(faults, "moe.skew",
+           "a skew of " + hundredths(r.skew) + " under routing " + std::string(name_of(r.balance)),
+           "set moe.routing: skewed, or leave the skew out");
+    return;
+  }
+  if (!skewed) return;
+  for (const layer::BlockSpec& block : s.model.blocks) {
+    const auto* moe = std::get_if<layer::MoeSpec>(&block.feed_forward);
+    if (moe == nullptr || moe->experts < 1 || moe->top_k < 1) continue;
+    const double most = ops::largest_skew(moe->experts, moe->top_k);
+    if (r.skew > 0 && r.skew <= most) continue;
+    reject(faults, "moe.skew",
+           "a skew of " + hundredths(r.skew) + ": with " + number(moe->top_k) + " of " +
+               number(moe->experts) + " experts it lies above 0 and at most at " + hundredths(most),
+           "give the standard deviation of the experts' loads against their mean, e.g. 0.3, or set "
+           "moe.routing: random");
+    return;
   }
 }
 
@@ -409,6 +443,7 @@ Diagnostics check(const JobSpec& spec, CheckedJob& out) {
   if (out.parallel.dp > 0) check_global_batch(spec, out, faults);
   check_sequence(spec, faults);
   check_numerics(spec, faults);
+  check_routing(spec, faults);
   check_optimizer(spec, faults);
   check_lora(spec, faults);
   check_packing(spec, faults);

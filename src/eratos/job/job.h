@@ -126,10 +126,19 @@ struct ScheduleSpec {
 
 using layer::Dispatcher;
 
+// How evenly the router spreads tokens over experts (ops/load.h).
+enum class Balance : std::uint8_t {
+  balanced,  // every expert gets the same rows, as benchmarks force it
+  random,    // every token's experts as likely as any others: rows differ by chance alone
+  skewed,    // some experts are more popular than others, by `skew`
+};
+
 struct RoutingSpec {
   Dispatcher dispatcher = Dispatcher::alltoall;
   double capacity_factor = 0;    // 0: dropless
   bool pad_to_capacity = false;  // rows of zeros up to the capacity, so that shapes never change
+  Balance balance = Balance::balanced;
+  double skew = 0;  // standard deviation of the experts' popularity against its mean
 };
 
 // One virtual stage of an explicit layout, in virtual-stage order (chunk-major: stage r + c*pp).
@@ -169,6 +178,7 @@ struct JobSpec {
   double attention_dropout = 0;
   bool mtp = true;            // train the model's MTP modules
   double graph_share = 0;     // share of launches inside CUDA/HIP graphs, 0 to 1
+  ModuleSet graph_modules;    // modules whose launches are all inside graphs
   LoraSpec lora;
   OffloadSpec offload;
   framework::FrameworkProfile framework;
@@ -206,6 +216,7 @@ Diagnostics check(const JobSpec& spec, CheckedJob& out);
 std::string_view name_of(Recipe r);
 std::string_view name_of(Granularity g);
 std::string_view name_of(Dispatcher d);
+std::string_view name_of(Balance b);
 std::string_view name_of(parallel::Sharding s);
 std::string_view name_of(parallel::CpKind k);
 

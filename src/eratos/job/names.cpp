@@ -39,6 +39,18 @@ std::string_view name_of(Granularity g) {
   return "?";
 }
 
+std::string_view name_of(Balance b) {
+  switch (b) {
+    case Balance::balanced:
+      return "balanced";
+    case Balance::random:
+      return "random";
+    case Balance::skewed:
+      return "skewed";
+  }
+  return "?";
+}
+
 std::string_view name_of(Dispatcher d) {
   switch (d) {
     case Dispatcher::alltoall:

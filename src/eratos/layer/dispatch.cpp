@@ -35,8 +35,8 @@ ops::Fanout once_a_node(const MoeSpec& spec, const LayerContext& c) {
 
 // Rows that stand on this rank between the exchange and the experts' order.
 double rows_received(const MoeSpec& spec, const LayerContext& c, const RouteSizes& size) {
-  if (!once_a_rank(c) || c.ep <= 1) return size.sent;
-  return std::min(size.sent, size.tokens * ops::distinct_places(fanout_of(spec), c.ep));
+  if (!once_a_rank(c) || c.ep <= 1) return size.received;
+  return c.load * std::min(size.sent, size.tokens * ops::distinct_places(fanout_of(spec), c.ep));
 }
 
 // Where the rows change order beside the exchange.
@@ -91,6 +91,11 @@ struct Way {
     b.gemm(pass, module, work, {at, masks}, {to});
     at = to;
   }
+  // Rows in expert order from (or to) `elements` of the exchange's own buffer.
+  void copy(double elements) {
+    b.elementwise(pass, module, ElementwiseClass::permute, {at}, {},
+                  bytes_of(elements, b.context().activation));
+  }
   void exchange(const char* name, CollectiveKind kind, Axis axis, double moved, double elements,
                 ops::Fanout fanout = {}) {
     const TensorId to = b.tensor(name, elements, module);
@@ -141,7 +146,8 @@ RouteSizes route_sizes(const MoeSpec& spec, const LayerContext& c) {
   size.tokens = c.shard_tokens();
   size.chosen = size.tokens * spec.top_k;
   size.sent = rows_sent(spec, c, size.chosen);
-  size.rows = size.sent * c.etp;
+  size.received = size.sent * c.load;
+  size.rows = size.received * c.etp;
   size.local_experts = static_cast<double>(spec.experts) / c.ep;
   size.width = spec.latent > 0 ? spec.latent : spec.hidden;
   size.expert_width = spec.ffn / c.etp;
@@ -155,7 +161,8 @@ TensorId scatter_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId token
   if (c.dispatcher == Dispatcher::allgather) return scatter_from_all(way, c, size, map);
   const Sorts sorts = sorts_of(c, size);
   const double received = rows_received(spec, c, size) * size.width;
-  const double arrived = c.dispatcher == Dispatcher::hybridep ? size.sent * size.width : received;
+  const double arrived =
+      c.dispatcher == Dispatcher::hybridep ? size.received * size.width : received;
   const bool forward = pass == Pass::forward;
   if (c.dispatcher == Dispatcher::einsum) {
     way.product(forward ? "placed_rows" : "placed_gradient", size.sent * size.width,
@@ -169,6 +176,7 @@ TensorId scatter_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId token
     way.exchange(forward ? "received_rows" : "received_gradient", CollectiveKind::all_to_all,
                  Axis::ep, received, arrived, once_a_node(spec, c));
     here = arrived;
+    if (c.dispatcher == Dispatcher::hybridep) way.copy(received);
   }
   if (c.etp > 1) {
     way.exchange(forward ? "gathered_rows" : "gathered_row_gradient", CollectiveKind::all_gather,
@@ -190,9 +198,9 @@ TensorId gather_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId rows, 
   const Sorts sorts = sorts_of(c, size);
   const double received = rows_received(spec, c, size) * size.width;
   const double here =
-      c.dispatcher == Dispatcher::hybridep || c.dispatcher == Dispatcher::einsum || sorts.before
-          ? size.sent * size.width
-          : received;
+      c.dispatcher == Dispatcher::einsum                      ? size.sent * size.width
+      : c.dispatcher == Dispatcher::hybridep || sorts.before  ? size.received * size.width
+                                                              : received;
   const bool by_masks = c.dispatcher == Dispatcher::einsum;
   const double returned =
       sorts.before || by_masks ? size.sent * size.width : size.tokens * size.width;
@@ -207,6 +215,7 @@ TensorId gather_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId rows, 
                  Axis::etp, here * c.etp, here);
   }
   if (c.ep > 1) {
+    if (c.dispatcher == Dispatcher::hybridep) way.copy(received);
     way.exchange(forward ? "returned_rows" : "returned_gradient", CollectiveKind::all_to_all,
                  Axis::ep, received, returned, once_a_node(spec, c));
   }

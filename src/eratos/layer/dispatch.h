@@ -17,7 +17,8 @@
 //   deepep     Ts E[d] w with E[d] distinct ranks (ops/fanout.h): a token travels to a rank at most
 //              once and is copied there, and to a node at most once, from where it is forwarded
 //              (collective/two_stage.cpp); nothing is sorted before
-//   hybridep   as deepep, and the exchange itself writes the rows in expert order
+//   hybridep   as deepep; its own kernel copies them from the exchange's buffer into expert order
+//              (csrc/hybrid_ep/extension/permute.cu), so that no tensor stands between
 //   einsum     rows are picked by products with one-hot masks over every expert's places, S =
 //              ceil(F s k / E) E of them a sequence of s tokens: 2 Ts S w FLOPs there, as many back,
 //              and the gradient of the weights in the masks once more; masks of 2 Ts S elements;
@@ -39,6 +40,7 @@ struct RouteSizes {
   double tokens = 0;  // routed by this rank
   double chosen = 0;  // tokens * top_k
   double sent = 0;    // rows it sends: chosen, as the capacity allows
+  double received = 0;  // rows that come to it: as many, times its load
   double rows = 0;    // rows its experts compute
   double local_experts = 0;
   double width = 0;         // of a row

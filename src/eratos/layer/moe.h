@@ -13,8 +13,8 @@
 // Source: Megatron-LM core/transformer/moe/moe_layer.py (fc1_latent_proj, fc2_latent_proj).
 // Without a grouped product every expert launches its own kernels.
 // Worked example: Mixtral 8x22B, ep 8, 16384 tokens: R = 32768 rows of one expert.
-// Assumes: routing is balanced (every expert gets the same rows), as the published MoE figures
-// force it.
+// Where routing is uneven the rank is the busiest of its group: it receives `load` times R rows, in
+// all its experts alike (ops/load.h).
 #pragma once
 
 #include "eratos/layer/linear.h"

@@ -215,7 +215,7 @@ const ops::StageProgram& part_of(const job::CheckedJob& job, const ops::LoweredJ
   return lowered.stages[static_cast<std::size_t>(parallel::stage_of(job.parallel, rank, part))];
 }
 
-layer::LayerContext context_of(const job::CheckedJob& job) {
+layer::LayerContext context_of(const job::CheckedJob& job, double load) {
   const job::JobSpec& spec = *job.spec;
   layer::LayerContext c;
   c.sequences = spec.batch.micro;
@@ -232,6 +232,7 @@ layer::LayerContext context_of(const job::CheckedJob& job) {
   c.dispatcher = spec.routing.dispatcher;
   c.capacity_factor = spec.routing.capacity_factor;
   c.pad_to_capacity = spec.routing.pad_to_capacity;
+  c.load = load;
   c.hidden_dropout = spec.hidden_dropout;
   c.attention_dropout = spec.attention_dropout;
   c.frozen = spec.lora.on();
@@ -239,9 +240,9 @@ layer::LayerContext context_of(const job::CheckedJob& job) {
   return c;
 }
 
-void lower(const job::CheckedJob& job, ops::LoweredJob& out) {
+void lower(const job::CheckedJob& job, ops::LoweredJob& out, double load) {
   const job::JobSpec& spec = *job.spec;
-  const layer::LayerContext c = context_of(job);
+  const layer::LayerContext c = context_of(job, load);
   out.program_count = 0;
   Table table;
   for (std::size_t kind = 0; kind < spec.model.blocks.size(); ++kind) {

@@ -13,8 +13,9 @@
 
 namespace eratos::lower {
 
-// Fills `out`; its buffers are reused, so a warm one allocates nothing.
-void lower(const job::CheckedJob& job, ops::LoweredJob& out);
+// Fills `out`; its buffers are reused, so a warm one allocates nothing. `load`: rows that the rank's
+// experts receive against equal shares (ops/load.h).
+void lower(const job::CheckedJob& job, ops::LoweredJob& out, double load = 1);
 
 // What a pipeline rank holds: its chunks and, behind them, its share of the vocabulary layers where
 // they are cut over all ranks.
@@ -23,6 +24,6 @@ const ops::StageProgram& part_of(const job::CheckedJob& job, const ops::LoweredJ
                                  int part);
 
 // The context every layer of the job is lowered in.
-layer::LayerContext context_of(const job::CheckedJob& job);
+layer::LayerContext context_of(const job::CheckedJob& job, double load = 1);
 
 }  // namespace eratos::lower

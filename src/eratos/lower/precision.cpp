@@ -33,6 +33,8 @@ struct Casting {
   double element = 1;  // bytes of a narrow one
   int copies = 2;      // that products need of one operand
   bool by_norm = false;
+  bool grouped = true;  // all experts' rows in one launch
+  bool fused = false;   // an expert's activation is cast by the product before it
 
   // A copy along columns is made of the other by a kernel of its own, once that is complete.
   bool transposes() const { return rule.tensor_scale && copies == 2; }
@@ -40,13 +42,15 @@ struct Casting {
   double one_copy() const { return rule.maximum + 2 + element; }
 };
 
+// `pieces`: cut at the experts and cast one by one.
 void insert_cast(std::vector<ops::Op>& list, std::size_t at, ops::Pass pass, double bytes,
-                 int kernels) {
+                 int kernels, double pieces = 1) {
   ops::Op cast;
   cast.pass = pass;
   cast.module = Module::quantize;
-  cast.kernels = static_cast<std::uint16_t>(kernels);
-  cast.work = ops::Elementwise{Bytes{bytes}, ops::ElementwiseClass::streaming};
+  cast.kernels = static_cast<std::uint16_t>(std::min(65535.0, kernels * pieces));
+  cast.work = ops::Elementwise{Bytes{bytes}, ops::ElementwiseClass::streaming,
+                               pieces > 1 ? kernels * pieces : 1.0};
   list.insert(list.begin() + static_cast<std::ptrdiff_t>(at), cast);
 }
 
@@ -117,6 +121,10 @@ std::size_t cast_operand(ops::Program& p, std::vector<ops::Op>& list, std::size_
                          const Casting& how, DType narrow) {
   const ops::Pass pass = list[i].pass;
   const ops::TensorId operand = list[i].reads[0];
+  // Transformer Engine cuts the rows at the experts and casts the pieces one by one. Source:
+  // NVIDIA/TransformerEngine pytorch/csrc/extensions/cast.cpp (split_quantize).
+  const auto& product = *std::get_if<ops::Gemm>(&list[i].work);
+  const double pieces = product.experts && !how.grouped ? product.groups : 1.0;
   std::size_t at = gather_of(list, operand);
   ops::TensorId source = operand;
   const bool gathered = at < i;
@@ -144,8 +152,42 @@ std::size_t cast_operand(ops::Program& p, std::vector<ops::Op>& list, std::size_
     kernels = transpose ? 1 : 0;
   }
   if (kernels == 0) return 0;
-  insert_cast(list, at, pass, p.tensors[source].elements * traffic, kernels);
+  insert_cast(list, at, pass, p.tensors[source].elements * traffic, kernels, pieces);
   return 1;
+}
+
+// Where experts' activation is an epilogue of the grouped product before it, so is the cast of what it
+// writes. Source: NVIDIA/TransformerEngine pytorch/ops/fused (grouped MLP: grouped product, gated
+// activation and MXFP8 cast in one kernel); Megatron-LM --use-transformer-engine-op-fuser.
+// Assumes: it runs where all launches are in graphs; Megatron-Bridge's recipes turn both on together.
+bool fuses_expert_mlp(const ops::Program& p, const job::JobSpec& spec) {
+  if (!spec.framework.fusions.expert_epilogue || spec.precision != job::Recipe::mxfp8 ||
+      spec.graph_share < 1) {
+    return false;
+  }
+  double in = 0;
+  double out = 0;
+  for (const ops::Op& op : p.forward) {
+    const auto* product = std::get_if<ops::Gemm>(&op.work);
+    if (product == nullptr) continue;
+    if (op.module == Module::expert_in) in = product->n;
+    if (op.module == Module::expert_out) out = product->k;
+  }
+  return in > out;  // gate and up: a plain activation has no such kernel
+}
+
+// Removes the gated activation's passes of their own: an epilogue writes what it made.
+void fuse_activation(std::vector<ops::Op>& list) {
+  for (ops::Op& op : list) {
+    auto* e = std::get_if<ops::Elementwise>(&op.work);
+    if (e != nullptr && op.module == Module::expert_activation) op.kernels = 0;
+  }
+}
+
+bool reads_epilogue(const ops::Op& op) {
+  return op.pass == ops::Pass::forward || op.pass == ops::Pass::recompute
+             ? op.module == Module::expert_out
+             : op.module == Module::expert_in;
 }
 
 // Forward casts the activation, dgrad the incoming gradient; the weight gradient reads both casts,
@@ -154,6 +196,7 @@ void insert_casts(ops::Program& p, std::vector<ops::Op>& list, const Casting& ho
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (!runs_narrow(list[i])) continue;
     if (list[i].pass != ops::Pass::wgrad) {
+      if (how.fused && reads_epilogue(list[i])) continue;
       if (!list[i].reads.empty()) i += cast_operand(p, list, i, how, narrow);
       continue;
     }
@@ -241,11 +284,18 @@ void apply_precision(ops::Program& p, const job::JobSpec& spec) {
       }
     }
   }
-  const Casting how{rule, bytes_per_element(narrow),
+  const bool fused = fuses_expert_mlp(p, spec);
+  const Casting how{rule,
+                    bytes_per_element(narrow),
                     job::copies_of(recipe, spec.cluster.accelerator),
-                    spec.framework.fusions.norm_cast && rule.tensor_scale};
+                    spec.framework.fusions.norm_cast && rule.tensor_scale,
+                    fused || spec.framework.fusions.grouped_cast,
+                    fused};
   insert_casts(p, p.forward, how, narrow);
   insert_casts(p, p.backward, how, narrow);
+  if (!fused) return;
+  fuse_activation(p.forward);
+  fuse_activation(p.backward);
 }
 
 void apply_packing(ops::Program& p, double part_length) {

@@ -154,6 +154,7 @@ enum class ElementwiseClass : std::uint8_t {
 struct Elementwise {
   Bytes traffic;  // minimum bytes read and written
   ElementwiseClass kind = ElementwiseClass::streaming;
+  double launches = 1;  // kernels one after another, each with a start of its own
 };
 
 enum class CollectiveKind : std::uint8_t {

@@ -11,6 +11,7 @@
 #include "eratos/projection/compose.h"
 #include "eratos/projection/picture.h"
 #include "eratos/projection/state.h"
+#include "eratos/projection/routing.h"
 
 namespace eratos::projection {
 
@@ -592,6 +593,11 @@ Result<AllocationTrace> trace_allocations(const job::CheckedJob& job,
   }
   const Result<StepPicture> drawn = picture(job, calibration, 0, w);
   if (!drawn) return faults(drawn.error());
+  // Its tensors are those of the table: at the load of the median peak, where routing is uneven.
+  if (const ops::LoadSpread spread = spread_of(job); !spread.even()) {
+    RoutingAnswer routing;
+    uneven_memory(job, spread, {}, true, w, routing);
+  }
   return Tracer(job, w, *drawn, options.rank).run(options.most_allocations);
 }
 

@@ -12,8 +12,8 @@ namespace eratos::projection {
 WorkspacePtr make_workspace() { return WorkspacePtr(new Workspace); }
 void WorkspaceDeleter::operator()(Workspace* w) const { delete w; }
 
-void prepare(const job::CheckedJob& job, Workspace& w) {
-  lower::lower(job, w.lowered);
+void prepare(const job::CheckedJob& job, Workspace& w, double load) {
+  lower::lower(job, w.lowered, load);
   if (w.program_memory.size() < w.lowered.program_count) {
     w.program_memory.resize(w.lowered.program_count);
   }

@@ -7,8 +7,9 @@
 
 namespace eratos::projection {
 
-// Lowers the job and walks each program's lifetimes: fills w.lowered and w.program_memory.
-void prepare(const job::CheckedJob& job, Workspace& w);
+// Lowers the job and walks each program's lifetimes: fills w.lowered and w.program_memory. `load`: rows
+// that a rank's experts receive against equal shares.
+void prepare(const job::CheckedJob& job, Workspace& w, double load = 1);
 
 // The worst moment of one pipeline rank, from w.peaks.
 void rank_memory(const job::CheckedJob& job, const memory::StateRules& state, int rank, Workspace& w,

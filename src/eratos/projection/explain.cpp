@@ -8,6 +8,7 @@
 
 #include "eratos/projection/compose.h"
 #include "eratos/projection/projection.h"
+#include "eratos/projection/routing.h"
 #include "eratos/projection/state.h"
 
 namespace eratos::projection {
@@ -298,8 +299,55 @@ Explanation explain_framework(const Scene& s, int rank) {
                 "library workspaces of " + profile)}};
 }
 
+// The most loaded rank of an expert-parallel group.
+Explanation explain_load(const Scene& s) {
+  const ops::LoadSpread spread = spread_of(s.job);
+  return {"memory.routing.most_loaded",
+          text("%.4f", ops::mean_of_most(spread, s.job.parallel.ep)),
+          "mean of the largest of e loads of mean 1 and variance v + c",
+          "src/eratos/ops/load.h",
+          "analytic",
+          {input("e (expert-parallel ranks)", s.job.parallel.ep),
+           leaf("v (variance of popularity, a rank)", text("%.4g", spread.popularity), "assumed",
+                "moe.skew ^ 2 * (e - 1) / (E - 1)"),
+           leaf("c (variance of chance, a rank)", text("%.4g", spread.chance), "analytic",
+                "(e - 1)(E - k) / (n k (E - 1))")}};
+}
+
+Explanation explain_oom(const Scene& s) {
+  const RoutingAnswer& r = s.answer.memory.routing;
+  if (r.even) {
+    return {"memory.oom_probability",
+            s.answer.memory.fits ? "0" : "1",
+            "device_peak <= capacity * (1 - margin)",
+            "moe.routing is balanced, or there are no experts: every rank receives the same",
+            "analytic",
+            {explain_memory(s)}};
+  }
+  const auto peak = [&](const char* key, Bytes value, const char* what) {
+    return leaf(key, gibibytes(value), "analytic", what);
+  };
+  return {"memory.oom_probability",
+          text("%.4g", r.run_oom),
+          "1 - product over stages of P(load <= room) ^ e, room left by capacity * (1 - margin)",
+          "src/eratos/projection/routing.h",
+          "analytic",
+          {explain_load(s), input("steps of a run", r.run_steps),
+           leaf("memory.routing.step.oom_probability", text("%.4g", r.step_oom), "analytic",
+                "the same, one step"),
+           peak("memory.routing.step.p50", r.step_p50, "half of all steps stay below"),
+           peak("memory.routing.step.p99", r.step_p99, "99 of 100 steps stay below"),
+           peak("memory.routing.run.p50", r.run_p50, "half of all runs stay below"),
+           peak("memory.routing.run.p99", r.run_p99, "99 of 100 runs stay below"),
+           explain_memory(s)}};
+}
+
 Explanation explain_fits(const Scene& s) {
   const MemoryAnswer& m = s.answer.memory;
+  if (!m.routing.even) {
+    return {"memory.fits",  m.fits ? "true" : "false", "oom_probability of a run <= 0.01",
+            "definition",   "analytic",                {explain_oom(s)}};
+  }
   return {"memory.fits",
           m.fits ? "true" : "false",
           "device_peak <= capacity * (1 - margin)",
@@ -419,7 +467,7 @@ struct Key {
   Explanation (*explain)(const Scene&);
 };
 
-constexpr std::array<Key, 13> kKeys{{{"throughput.tokens_per_s_per_gpu", explain_tokens},
+constexpr std::array<Key, 15> kKeys{{{"throughput.tokens_per_s_per_gpu", explain_tokens},
                                      {"throughput.mfu", explain_mfu},
                                      {"time.step", explain_step},
                                      {"time.compute", explain_compute},
@@ -428,6 +476,8 @@ constexpr std::array<Key, 13> kKeys{{{"throughput.tokens_per_s_per_gpu", explain
                                      {"parameters.total", explain_parameters},
                                      {"parameters.active", explain_active},
                                      {"memory.fits", explain_fits},
+                                     {"memory.oom_probability", explain_oom},
+                                     {"memory.routing.most_loaded", explain_load},
                                      {"time.bubble_ratio", explain_bubble_ratio},
                                      {"throughput.tokens_per_s", explain_rate},
                                      {"throughput.hfu", explain_hfu},

@@ -9,6 +9,7 @@
 #include "eratos/projection/passes.h"
 #include "eratos/projection/state.h"
 #include "eratos/projection/time.h"
+#include "eratos/projection/routing.h"
 
 namespace eratos::projection {
 
@@ -144,7 +145,7 @@ Result<StepPicture> picture(const job::CheckedJob& job, const calibration::Calib
     return fault({.message = "there is no micro-batch " + std::to_string(micro_batch),
                   .cure = "choose one of 0 to " + std::to_string(most - 1)});
   }
-  prepare(job, w);
+  prepare(job, w, ops::mean_of_most(spread_of(job), job.parallel.ep));
   fill_held(job, w);
   const Pricing pricing = make_pricing(job, calibration);
   fill_times(job, pricing, w);

@@ -6,6 +6,7 @@
 #include "eratos/projection/compose.h"
 #include "eratos/projection/likeness.h"
 #include "eratos/projection/passes.h"
+#include "eratos/projection/routing.h"
 #include "eratos/projection/state.h"
 #include "eratos/projection/steps.h"
 #include "eratos/projection/warnings.h"
@@ -37,6 +38,8 @@ void answer_memory(const job::CheckedJob& job, const Options& options, Workspace
   const memory::StateRules state = state_rules(job);
   out.capacity = job.spec->cluster.accelerator.memory_visible;
   out.margin = options.memory_margin;
+  const ops::LoadSpread spread = spread_of(job);
+  if (!spread.even()) uneven_memory(job, spread, options, false, w, out.routing);
   for (int rank = 0; rank < job.parallel.pp; ++rank) {
     memory::StageMemory stage;
     rank_memory(job, state, rank, w, stage);
@@ -48,7 +51,8 @@ void answer_memory(const job::CheckedJob& job, const Options& options, Workspace
     out.reserved_peak = max(out.reserved_peak, stage.reserved);
     out.stages.push_back(stage);
   }
-  out.fits = out.device_peak <= out.capacity * (1.0 - options.memory_margin);
+  out.fits = spread.even() ? out.device_peak <= out.capacity * (1.0 - options.memory_margin)
+                           : enough(out.routing);
   memory::module_memory(w.lowered.programs, rank_input(job, out.peak_stage, w), out.saved_by_module);
 }
 
@@ -226,7 +230,7 @@ void answer_throughput(const job::CheckedJob& job, double flops_per_step, Second
 Projection project(const job::CheckedJob& job, const calibration::Calibration& calibration,
                    const Options& options, Workspace& w) {
   Projection out;
-  prepare(job, w);
+  prepare(job, w, ops::mean_of_most(spread_of(job), job.parallel.ep));
   fill_held(job, w);
   answer_parameters(job, w, out.parameters);
   const Pricing pricing = make_pricing(job, calibration);

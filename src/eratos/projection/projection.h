@@ -33,14 +33,32 @@ struct ParameterAnswer {
   std::vector<double> per_stage;  // local parameters of one rank of each pipeline stage
 };
 
+// What uneven routing does to the most loaded rank (docs/MODEL.md, routing). All ranks of the job, one
+// step or `run_steps` of them; loads are rows against equal shares.
+struct RoutingAnswer {
+  bool even = true;     // every rank receives the same rows: the rest says nothing then
+  double most = 1;      // mean load of the most loaded rank of an expert-parallel group: sets the time
+  double at_peak = 1;   // load that the table of memory is drawn for: that of p50
+  int run_steps = 1000;
+  // Highest device peak of any rank, by its distribution.
+  Bytes step_p50;
+  Bytes step_p99;
+  Bytes run_p50;
+  Bytes run_p99;
+  // Probability that it exceeds the capacity less the margin.
+  double step_oom = 0;
+  double run_oom = 0;
+};
+
 struct MemoryAnswer {
-  bool fits = false;
+  bool fits = false;  // with uneven routing: a run of `run_steps` ends without running out, in 99 of 100
   Bytes capacity;
   double margin = 0.05;
   Bytes allocated_peak;
   Bytes reserved_peak;
   Bytes device_peak;
   int peak_stage = 0;
+  RoutingAnswer routing;
   std::vector<memory::StageMemory> stages;
   // Kept bytes by module on the peak stage, all micro-batches in flight, indexed by ops::Module.
   std::vector<Bytes> saved_by_module;

@@ -4,6 +4,7 @@
 #include "eratos/kernel/kernel.h"
 #include "eratos/lower/lower.h"
 #include "eratos/projection/compose.h"
+#include "eratos/projection/routing.h"
 #include "eratos/projection/state.h"
 #include "eratos/schedule/bounds.h"
 
@@ -34,7 +35,9 @@ Picoseconds floor_picoseconds(double seconds) { return static_cast<Picoseconds>(
 Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibration,
               const Options& options, Workspace& w) {
   const job::JobSpec& spec = *job.spec;
-  prepare(job, w);
+  const ops::LoadSpread spread = spread_of(job);
+  const double load = ops::mean_of_most(spread, job.parallel.ep);
+  prepare(job, w, load);
   fill_held(job, w);
   const schedule::Schedule& schedule = schedule_of(job);
   const schedule::Shape shape = shape_of(job);
@@ -46,6 +49,8 @@ Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibr
 
   const memory::StateRules state = state_rules(job);
   memory::StageMemory stage;
+  RoutingAnswer routing;
+  if (!spread.even()) uneven_memory(job, spread, options, true, w, routing);
   for (int rank = 0; rank < job.parallel.pp; ++rank) {
     rank_memory(job, state, rank, w, stage);
     if (rank == 0 || stage.device > out.device_peak) {
@@ -53,8 +58,10 @@ Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibr
       out.peak_stage = rank;
     }
   }
-  out.fits = out.device_peak <=
-             spec.cluster.accelerator.memory_visible * (1.0 - options.memory_margin);
+  out.fits = spread.even() ? out.device_peak <= spec.cluster.accelerator.memory_visible *
+                                                    (1.0 - options.memory_margin)
+                           : enough(routing);
+  if (!spread.even()) prepare(job, w, load);
 
   const kernel::KernelContext kernels =
       kernel::make_context(spec.cluster.accelerator, calibration.part, spec.framework.kernel,

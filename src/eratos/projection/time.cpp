@@ -32,6 +32,7 @@ void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, Half ha
   std::array<double, kStreams> communication{};
   std::array<double, kStreams> overlappable{};  // weighted by time
   std::array<ops::Module, kStreams> owner{};
+  const job::ModuleSet& graphed = pricing.job->spec->graph_modules;
   for (const ops::Op& op : list) {
     if (!runs(op, half)) continue;
     const double t = price(op, pricing);
@@ -47,7 +48,7 @@ void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, Half ha
       owner[s] = op.module;
     } else {
       out.compute += t;
-      out.kernels += op.kernels;
+      if (!graphed.test(index_of(op.module))) out.kernels += op.kernels;
       out.flops += op.flops().value;
     }
     out.module[index_of(op.module)] += t;
@@ -84,6 +85,16 @@ void add(PassTime& to, const PassTime& from, double times) {
 }
 
 namespace {
+
+// A pass of one MoE layer on the host, beyond its launches.
+double moe_layer_host(const job::JobSpec& spec) {
+  const framework::HostCosts& host = spec.framework.host;
+  double seconds = host.per_moe_layer.value;
+  if (!spec.graph_modules.test(index_of(ops::Module::router))) seconds += host.per_moe_router.value;
+  if (spec.routing.dispatcher == job::Dispatcher::alltoall) seconds += host.per_moe_wait.value;
+  if (spec.overlap.moe_a2a) seconds += host.per_moe_overlap.value;
+  return seconds;
+}
 
 // What a layer costs the host where tensor parallelism meets several nodes: for each node beyond the
 // first that one group spans, and for each rank where the job has a pipeline too.
@@ -161,6 +172,14 @@ void time_program(const ops::Program& program, const Pricing& pricing, bool spli
   out.layer = program.input != ops::kNoTensor && program.output != ops::kNoTensor;
   out.moe = false;
   for (const ops::Op& op : program.forward) out.moe = out.moe || op.module == ops::Module::router;
+  out.recomputed = 0;
+  if (pricing.job->spec->recompute.granularity != job::Granularity::selective) return;
+  job::ModuleSet again;
+  for (const ops::Op& op : program.backward) {
+    if (op.pass == ops::Pass::recompute) again.set(index_of(op.module));
+  }
+  again &= ~pricing.job->spec->graph_modules;
+  out.recomputed = static_cast<double>(again.count());
 }
 
 namespace {
@@ -194,16 +213,19 @@ ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs
   ChunkTime out;
   double layers = 0;
   double moe_layers = 0;
+  double recomputed = 0;
   for (const ops::StageItem& item : stage.items) {
     const ProgramTime& p = programs[item.program];
     add(out.sum, pass_of(p, pass), item.repeat);
     if (pass == ChunkPass::weight_gradient) continue;
     if (p.layer) layers += item.repeat;
     if (p.moe) moe_layers += item.repeat;
+    if (pass != ChunkPass::forward) recomputed += item.repeat * p.recomputed;
   }
   if (pass == ChunkPass::weight_gradient && out.sum.kernels <= 0) return out;
   const double per_layer = host.per_layer.value + across_nodes(pricing);
-  out.host = (out.sum.kernels * host.per_kernel.value + moe_layers * host.per_moe_layer.value) *
+  out.host = (out.sum.kernels * host.per_kernel.value + moe_layers * moe_layer_host(spec) +
+              recomputed * host.per_recompute.value) *
                  (1.0 - spec.graph_share) +
              layers * per_layer +
              (pass == ChunkPass::weight_gradient ? 0.0 : host.per_micro_batch.value);

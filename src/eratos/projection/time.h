@@ -46,6 +46,7 @@ struct ProgramTime {
   PassTime weight_gradient;
   bool layer = false;  // a transformer layer: the host pays per_layer for it
   bool moe = false;
+  double recomputed = 0;  // modules made again by themselves in backward
 };
 
 // One rank's pass over one micro-batch, all items of one chunk.

@@ -46,14 +46,26 @@ void borrowed_numbers(const job::JobSpec& spec, const calibration::Calibration& 
   }
 }
 
-void approximations(const job::CheckedJob& job, std::vector<Warning>& out) {
+void routing(const job::CheckedJob& job, std::vector<Warning>& out) {
   const job::JobSpec& spec = *job.spec;
-  if (model::is_moe(spec.model)) {
+  if (!model::is_moe(spec.model) || spec.routing.pad_to_capacity) return;
+  if (spec.routing.balance == job::Balance::balanced) {
     out.push_back(
         {"routing-balanced",
-         "experts are assumed to get equal shares of the tokens; natural routing is slower "
-         "and needs more memory"});
+         "experts are assumed to get equal shares of the tokens, as benchmarks force them to; "
+         "natural routing is slower and needs more memory: moe.routing random, or skewed with a "
+         "moe.skew"});
+    return;
   }
+  out.push_back({"routing-uneven",
+                 "times are the mean of the most loaded rank, the table of memory is the median "
+                 "peak; which experts are popular is assumed to stay for a run and to differ from "
+                 "layer to layer"});
+}
+
+void approximations(const job::CheckedJob& job, std::vector<Warning>& out) {
+  const job::JobSpec& spec = *job.spec;
+  routing(job, out);
   if (spec.graph_share > 0 && spec.graph_share < 1) {
     out.push_back({"graphs-partial", "launches inside graphs are taken as a fixed share of all"});
   }

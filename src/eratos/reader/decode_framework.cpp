@@ -32,6 +32,8 @@ void for_each_field(Profile& p, See&& see) {
   see("fusions", "router", p.fusions.router);
   see("fusions", "permute", p.fusions.permute);
   see("fusions", "grouped_gemm", p.fusions.grouped_gemm);
+  see("fusions", "grouped_cast", p.fusions.grouped_cast);
+  see("fusions", "expert_epilogue", p.fusions.expert_epilogue);
 
   see("saved", "eager_norm_square", p.saved.eager_norm_square);
   see("saved", "stacked_expert_weights", p.saved.stacked_expert_weights);
@@ -82,6 +84,10 @@ void for_each_field(Profile& p, See&& see) {
   see("host", "per_step_s", p.host.per_step);
   see("host", "per_gathered_piece_s", p.host.per_gathered_piece);
   see("host", "per_moe_layer_s", p.host.per_moe_layer);
+  see("host", "per_moe_router_s", p.host.per_moe_router);
+  see("host", "per_moe_wait_s", p.host.per_moe_wait);
+  see("host", "per_moe_overlap_s", p.host.per_moe_overlap);
+  see("host", "per_recompute_s", p.host.per_recompute);
   see("host", "overlap_exponent", p.host.overlap_exponent);
 
   see("overlap", "tp_share", p.overlap.tp_share);

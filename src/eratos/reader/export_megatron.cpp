@@ -330,7 +330,7 @@ void write_kernels(Keys& keys) {
     if (dispatcher == "hybridep") keys.put("moe_flex_dispatcher_backend", dispatcher);
     keys.copy("moe_expert_capacity_factor", "moe.capacity_factor");
     if (job.is_on("moe.pad_to_capacity")) keys.put("moe_pad_expert_input_to_capacity", true);
-    keys.put("moe_router_force_load_balancing", true);
+    keys.put("moe_router_force_load_balancing", job.word("moe.routing") == "balanced");
   } else if (job.word("moe.dispatcher") != "allgather") {
     keys.put("moe_token_dispatcher_type", job.word("moe.dispatcher"));
   }
@@ -341,7 +341,9 @@ void write_kernels(Keys& keys) {
   keys.copy("attention_dropout", "dropout.attention");
   const Node* share = job.at("graphs.share");
   const double graphs = share == nullptr ? 0 : share->as_double().value_or(0);
-  if (graphs > 0) {
+  const Node* modules = job.at("graphs.modules");
+  const bool part = modules != nullptr && !modules->items().empty();
+  if (graphs > 0 || part) {
     keys.put("enable_cuda_graph", true);
     keys.put("cuda_graph_scope", std::string(graphs < 1 ? "attn" : "full"));
   }

@@ -36,6 +36,11 @@ inline constexpr Name<job::Dispatcher> kDispatchers[] = {
     {"hybridep", job::Dispatcher::hybridep},
     {"einsum", job::Dispatcher::einsum},
 };
+inline constexpr Name<job::Balance> kBalances[] = {
+    {"balanced", job::Balance::balanced},
+    {"random", job::Balance::random},
+    {"skewed", job::Balance::skewed},
+};
 inline constexpr Name<parallel::Sharding> kShardings[] = {
     {"none", parallel::Sharding::none},   {"zero1", parallel::Sharding::zero1},
     {"zero2", parallel::Sharding::zero2}, {"zero3", parallel::Sharding::zero3},

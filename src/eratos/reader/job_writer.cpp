@@ -191,7 +191,9 @@ Node job_to_node(const JobSpec& job, Expand expand) {
                                                   ? Node::null()
                                                   : Node::number(job.routing.capacity_factor))
                      .with("pad_to_capacity", Node::boolean(job.routing.pad_to_capacity))
-                     .with("routing", Node::string("balanced"))
+                     .with("routing", spelled(job.routing.balance, kBalances))
+                     .with("skew", job.routing.skew == 0 ? Node::null()
+                                                         : Node::number(job.routing.skew))
                      .node);
   out.set("attention",
           Group().with("implementation", spelled(job.attention, kAttentionKernels)).node);
@@ -201,7 +203,10 @@ Node job_to_node(const JobSpec& job, Expand expand) {
                          .with("attention", Node::number(job.attention_dropout))
                          .node);
   out.set("mtp", Group().with("train", Node::boolean(job.mtp)).node);
-  out.set("graphs", Group().with("share", Node::number(job.graph_share)).node);
+  out.set("graphs", Group()
+                        .with("share", Node::number(job.graph_share))
+                        .with("modules", module_list(job.graph_modules))
+                        .node);
   out.set("offload", Group()
                          .with("optimizer", Node::number(job.offload.optimizer))
                          .with("activations", module_list(job.offload.activations))

@@ -250,9 +250,8 @@ void read_kernels(Fields& top, JobSpec& job) {
   moe.read_name("dispatcher", job.routing.dispatcher, kDispatchers);
   moe.read("capacity_factor", job.routing.capacity_factor);
   moe.read("pad_to_capacity", job.routing.pad_to_capacity);
-  constexpr Name<int> kRoutings[] = {{"balanced", 0}};
-  int balanced = 0;
-  moe.read_name("routing", balanced, kRoutings);
+  moe.read_name("routing", job.routing.balance, kBalances);
+  moe.read("skew", job.routing.skew);
   moe.finish();
 
   Fields attention = top.child("attention");
@@ -281,6 +280,7 @@ void read_kernels(Fields& top, JobSpec& job) {
 
   Fields graphs = top.child("graphs");
   graphs.read("share", job.graph_share);
+  read_modules(graphs, "modules", job.graph_modules);
   if (job.graph_share < 0 || job.graph_share > 1) {
     graphs.fail("share", "`graphs.share` must lie between 0 and 1");
   }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "eratos/job/optimizer.h"
+#include "eratos/reader/graph_scopes.h"
 #include "eratos/reader/megatron_job.h"
 
 namespace eratos::reader {
@@ -385,11 +386,13 @@ void read_kernels(MegatronKeys& keys, job::JobSpec& job) {
   job.mtp = true;
   keys.note("mtp.train", "mtp_num_layers");
 
-  // Assumes: a graph of whole layers leaves no launch to the host, one of attention leaves half.
+  // Assumes: a graph of whole layers leaves no launch to the host.
   const bool graphs = keys.is_on("enable_cuda_graph") || keys.is_on("external_cuda_graph");
   const std::string scope = keys.word("cuda_graph_scope").value_or("full");
-  job.graph_share = !graphs ? 0.0 : scope == "attn" ? 0.5 : 1.0;
-  keys.note("graphs.share", "enable_cuda_graph", graphs ? "scope " + scope : "");
+  const bool part = graphs && add_graph_scope(scope, job.graph_modules);
+  job.graph_share = !graphs || part ? 0.0 : 1.0;
+  keys.note(part ? "graphs.modules" : "graphs.share", "enable_cuda_graph",
+            graphs ? "scope " + scope : "");
 }
 
 // Switches of single kernels change the profile's fields of the same meaning.

@@ -121,6 +121,13 @@ void apply_setting(std::string_view what, job::JobSpec& spec) {
     spec.optimizer.main_gradient = DType::bf16;
     spec.optimizer.exp_avg = DType::bf16;
     spec.optimizer.exp_avg_sq = DType::bf16;
+  } else if (constexpr std::string_view kWide = "bf16 last layers ";
+             what.substr(0, kWide.size()) == kWide) {
+    if (job::is_narrow(spec.precision)) {
+      spec.narrow.bf16_last_layers = number_in(what.substr(kWide.size()));
+    }
+  } else if (what == "hybridep") {
+    spec.routing.dispatcher = job::Dispatcher::hybridep;
   } else if (what == "8-bit parameters") {
     spec.narrow.parameter_gather = job::is_narrow(spec.precision);
   } else if (constexpr std::string_view kLora = "lora "; what.substr(0, kLora.size()) == kLora) {
@@ -442,7 +449,7 @@ std::optional<Unusable> RunReader::State::fill_words(const TruthRow& row, Run& r
   read_overlap(row.text("overlap"), spec.overlap);
   spec.attention = read_attention(row.text("attention"));
   if (row.text("attention").starts_with("flash-attn-1")) spec.framework.attention_kernel = "flash1";
-  spec.graph_share = read_graphs(row.text("cuda_graphs"));
+  read_graphs(row.text("cuda_graphs"), notes, spec);
   return std::nullopt;
 }
 
@@ -455,7 +462,8 @@ std::optional<Unusable> RunReader::State::apply_notes(const TruthRow& row, Run& 
     const std::string_view when = remarks.cell(line, "when");
     if (notes.find(remarks.cell(line, "note")) == std::string::npos) return false;
     if (!when.empty() && when != (moe ? "moe" : "dense") && when != row.text("precision") &&
-        !(when == "overlap unsaid" && row.text("overlap").empty())) {
+        !(when == "overlap unsaid" && row.text("overlap").empty()) &&
+        !(when == "dispatcher unsaid" && moe && row.text("moe_comm").empty())) {
       return false;
     }
     const std::string what(remarks.cell(line, "what"));
@@ -498,12 +506,16 @@ void RunReader::State::fill_layout(const TruthRow& row, Run& run) const {
   if (layers % stages == 0) return;
   // Layers that divide only with embedding and output counted as layers were dealt so: Megatron-LM
   // refuses the job otherwise (account_for_embedding_in_pipeline_split).
-  // Assumes: where they do not divide and the row tells no layout, stages differed by one layer.
+  // Assumes: where they do not divide and the row tells no layout, the last stage of a model with experts
+  // took what the others left, as published layouts of such models do, and else stages differed by one
+  // layer.
   if ((layers + 2) % stages == 0) {
     run.spec.layout.embedding_counts = true;
     run.spec.layout.output_counts = true;
   } else {
-    run.spec.layout = balanced(run.spec);
+    const bool moe = model::is_moe(run.spec.model);
+    std::optional<job::LayoutSpec> rest = moe ? rest_last(run.spec) : std::nullopt;
+    run.spec.layout = rest ? *std::move(rest) : balanced(run.spec);
   }
 }
 

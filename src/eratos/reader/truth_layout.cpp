@@ -67,4 +67,21 @@ job::LayoutSpec balanced(const job::JobSpec& spec) {
   return out;
 }
 
+std::optional<job::LayoutSpec> rest_last(const job::JobSpec& spec) {
+  const int stages = spec.parallel.pp * spec.parallel.vpp;
+  const int layers = spec.model.layers();
+  const int each = (layers + stages - 1) / stages;
+  const int rest = layers - each * (stages - 1);
+  if (rest < 1) return std::nullopt;
+  job::LayoutSpec out;
+  for (int stage = 0; stage < stages; ++stage) {
+    const bool last = stage == stages - 1;
+    out.stages.push_back({.layers = last ? rest : each,
+                          .mtp = last ? predictions(spec) : 0,
+                          .embedding = stage == 0,
+                          .output = last});
+  }
+  return out;
+}
+
 }  // namespace eratos::reader

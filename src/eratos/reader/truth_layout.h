@@ -22,4 +22,11 @@ job::LayoutSpec redistributed(const job::JobSpec& spec);
 // second and on, since the first also embeds and the last has the head.
 job::LayoutSpec balanced(const job::JobSpec& spec);
 
+// The same, dealt as Megatron-Bridge's recipes do: every stage gets ceil(L / stages), and the last,
+// which has the predictions and the head, what remains. Empty where nothing would remain.
+// Source: NVIDIA-NeMo/Megatron-Bridge src/megatron/bridge/recipes/deepseek/deepseek_v3.py, layout_map
+// (4x1, 8x1, 4x2, 16x1, 8x2, 4x4).
+// Worked example: 61 layers on 16 stages: 4 on each, 1 on the last; on 8: 8 and 5.
+std::optional<job::LayoutSpec> rest_last(const job::JobSpec& spec);
+
 }  // namespace eratos::reader

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "eratos/base/check.h"
+#include "eratos/reader/graph_scopes.h"
 #include "eratos/reader/pattern_table.h"
 #include "eratos/reader/schedule_words.h"
 
@@ -230,18 +231,29 @@ std::string read_dispatch(std::string_view words, job::RoutingSpec& out) {
   return "";
 }
 
-double read_graphs(std::string_view words) {
-  if (starts(words, "none")) return 0;
+void read_graphs(std::string_view words, std::string_view notes, job::JobSpec& out) {
+  if (words.empty()) {
+    const std::size_t at = notes.find("cuda graph");
+    if (at == std::string_view::npos) return;
+    words = notes.substr(at, notes.find(';', at) - at);
+    // In prose: "cuda graphs for attention and mamba".
+    if (has(words, "attention")) add_graph_scope("attn", out.graph_modules);
+  }
+  if (starts(words, "none")) return;
   if (starts(words, "full_iteration") || has(words, "FULL_CUDA_GRAPH") ||
       starts(words, "local scope=full_iteration")) {
-    return 1;
+    out.graph_share = 1;
+    return;
   }
   // Assumes: graphs of whole layers replay all but the launches between them.
-  if (has(words, "LAYER_CUDA_GRAPH") || has(words, "MCORE_CUDA_GRAPH")) return 0.9;
-  // Assumes: a graph of the attention part holds half of a layer's launches.
-  if (has(words, "attn")) return 0.5;
-  if (starts(words, "transformer_engine")) return 0.2;
-  return 0;
+  if (has(words, "LAYER_CUDA_GRAPH") || has(words, "MCORE_CUDA_GRAPH")) {
+    out.graph_share = 0.9;
+    return;
+  }
+  for (const std::string& word : words_of(words)) add_graph_scope(word, out.graph_modules);
+  if (out.graph_modules.none() && starts(words, "transformer_engine")) {
+    out.graph_modules = all_graph_scopes();
+  }
 }
 
 }  // namespace eratos::reader

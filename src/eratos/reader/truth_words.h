@@ -27,7 +27,7 @@ layer::AttentionKernel read_attention(std::string_view words);
 std::string read_dispatch(std::string_view words, job::RoutingSpec& out);
 // Ranks of an hsdp shard group: "FSDP group 128, DP 4", "shard group 64"; 0 where not said.
 int shard_group_in(std::string_view notes);
-// Share of launches that a captured graph replays.
-double read_graphs(std::string_view words);
+// Which launches captured graphs replay; where `words` is empty the notes may say.
+void read_graphs(std::string_view words, std::string_view notes, job::JobSpec& out);
 
 }  // namespace eratos::reader

@@ -73,6 +73,7 @@ std::string check_text(const Answer& a, const std::vector<Nearby>& nearby, const
   Table facts({{""}, {""}});
   facts.row({"legal", "yes"});
   facts.row({"memory", verdict(m, style)});
+  if (!m.routing.even) facts.row({"routing", uneven_routing(m.routing)});
   const auto peak = static_cast<std::size_t>(m.peak_stage);
   if (!m.fits && peak < m.stages.size()) {
     facts.row({"", wrapped(holders(m.stages[peak]), 84, "        ")});

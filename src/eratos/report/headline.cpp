@@ -79,6 +79,15 @@ std::string verdict(const projection::MemoryAnswer& m, const Style& style) {
   return out;
 }
 
+std::string uneven_routing(const projection::RoutingAnswer& r) {
+  const auto span = [](Bytes p50, Bytes p99, double oom) {
+    return fmt::format("p50 {}, p99 {}, out of memory {}", gib_text(p50), gib_text(p99), percent(oom));
+  };
+  return fmt::format("{:.2f} x equal rows on the busiest rank; peak of a step {}; of {} steps {}", r.most,
+                     span(r.step_p50, r.step_p99, r.step_oom), thousands(r.run_steps),
+                     span(r.run_p50, r.run_p99, r.run_oom));
+}
+
 std::string notes(const Answer& a, const Style& style) {
   std::vector<projection::Warning> all = a.projection->warnings;
   all.insert(all.end(), a.reader_warnings.begin(), a.reader_warnings.end());

@@ -157,6 +157,28 @@ Node warnings_node(const std::vector<projection::Warning>& warnings) {
   return list;
 }
 
+namespace {
+
+// What uneven routing does to the highest rank: `step` one step, `run` run_steps of them.
+Node routing_node(const projection::RoutingAnswer& r) {
+  const auto span = [](Bytes p50, Bytes p99, double oom) {
+    Node out = Node::mapping();
+    out.set("p50_bytes", bytes(p50));
+    out.set("p99_bytes", bytes(p99));
+    out.set("oom_probability", number(oom));
+    return out;
+  };
+  Node out = Node::mapping();
+  out.set("most_loaded", number(r.most));
+  out.set("load_at_peak", number(r.at_peak));
+  out.set("step", span(r.step_p50, r.step_p99, r.step_oom));
+  out.set("run_steps", Node::integer(r.run_steps));
+  out.set("run", span(r.run_p50, r.run_p99, r.run_oom));
+  return out;
+}
+
+}  // namespace
+
 Node memory_node(const projection::MemoryAnswer& m) {
   Node stages = Node::sequence();
   for (std::size_t i = 0; i < m.stages.size(); ++i) {
@@ -171,6 +193,10 @@ Node memory_node(const projection::MemoryAnswer& m) {
   out.set("reserved_peak_bytes", bytes(m.reserved_peak));
   out.set("device_peak_bytes", bytes(m.device_peak));
   out.set("peak_stage", Node::integer(m.peak_stage));
+  if (!m.routing.even) {
+    out.set("oom_probability", number(m.routing.run_oom));
+    out.set("routing", routing_node(m.routing));
+  }
   out.set("stages", std::move(stages));
   return out;
 }

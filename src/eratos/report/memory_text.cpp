@@ -34,6 +34,7 @@ std::string memory_text(const Answer& a, const Style& style) {
   facts.row(
       {"band", fmt::format("{} to {} allocated", gib_text(a.projection->confidence.peak.first),
                            gib_text(a.projection->confidence.peak.second))});
+  if (!m.routing.even) facts.row({"routing", uneven_routing(m.routing)});
   const auto peak = static_cast<std::size_t>(m.peak_stage);
   if (peak < m.stages.size()) {
     const memory::StageMemory& s = m.stages[peak];

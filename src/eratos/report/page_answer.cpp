@@ -39,6 +39,9 @@ Page begun(const Answer& a) {
   }
   page.good = a.projection->memory.fits;
   page.facts.emplace_back("memory", verdict(a.projection->memory, {}));
+  if (const auto& routing = a.projection->memory.routing; !routing.even) {
+    page.facts.emplace_back("routing", uneven_routing(routing));
+  }
   std::vector<projection::Warning> all = a.projection->warnings;
   all.insert(all.end(), a.reader_warnings.begin(), a.reader_warnings.end());
   for (const projection::Warning& w : all) {

@@ -152,6 +152,7 @@ std::string project_text(const Answer& a, const Style& style) {
   const projection::Projection& p = *a.projection;
   Table facts({{""}, {""}});
   facts.row({"memory", verdict(p.memory, style)});
+  if (!p.memory.routing.even) facts.row({"routing", uneven_routing(p.memory.routing)});
   speed_rows(p, facts);
 
   std::string out = headline(a, style) + '\n' + facts.text(0, style) + '\n';

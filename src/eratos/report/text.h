@@ -17,6 +17,8 @@ std::string explanation_text(const projection::Explanation& e, const Style& styl
 std::string headline(const Answer& a, const Style& style);
 // "fits: 71.2 of 76.0 GiB a GPU ..." or "does not fit: ...".
 std::string verdict(const projection::MemoryAnswer& m, const Style& style);
+// The busiest rank's rows and the spread of its peak, where routing is uneven.
+std::string uneven_routing(const projection::RoutingAnswer& r);
 std::string notes(const Answer& a, const Style& style);
 
 }  // namespace eratos::report

@@ -62,8 +62,10 @@ bool reads(const Parameter& p, const job::JobSpec& spec) {
   if (p.path == "loss.unfused_traffic_bytes_per_logit") return !spec.loss_fused;
   if (p.path == "host.per_layer_tp_across_nodes_s") return by.tp > 1 && by.pp > 1 && across_nodes(spec);
   if (p.path == "host.per_blocking_send_s") return by.pp > 1;
+  if (p.path == "host.per_layer_tp_each_node_s") return by.tp > 1 && across_nodes(spec);
+  if (starts_with(p.path, "host.per_moe_")) return moe;
   if (p.path == "kernel.narrow_matrix") return job::is_narrow(spec.precision);
-  if (p.path == "host.per_moe_layer_s" || p.path == "kernel.per_group_s") return moe;
+  if (p.path == "kernel.per_group_s") return moe;
   if (p.path == "overlap.tp_share") return by.tp > 1 && spec.overlap.tp;
   if (p.path == "overlap.dp_share") return spec.overlap.grad_reduce || spec.overlap.param_gather;
   if (p.path == "overlap.fsdp_share") return gathers;

@@ -128,17 +128,23 @@ KernelContext make_context(const hardware::AcceleratorSpec& part,
     const calibration::GemmCurve& curve = calibration::gemm_curve(calibration, dtype);
     const bool narrow = bytes_per_element(dtype) <= 1;
     const double factor =
-        training ? curve.in_training * factors.matrix * (narrow ? factors.narrow_matrix : 1.0) : 1.0;
+        training ? curve.in_training * factors.matrix * (narrow ? factors.narrow_matrix : 1.0)
+                 : 1.0;
     context.gemm[i] = fold_gemm(part, dtype, curve, factor);
     context.gemm[i].per_group = factors.per_group.value;
   }
 
   const calibration::AttentionTable& table = calibration.attention;
   const double attention = training ? factors.attention : 1.0;
+  const bool own_fp8 = std::any_of(table.curves.begin(), table.curves.end(), [&](const auto& c) {
+    return c.dtype == DType::fp8 &&
+           (c.kernel == attention_kernel || c.kernel == table.default_kernel);
+  });
   for (const bool backward : {false, true}) {
     for (const bool causal : {false, true}) {
       context.attention[backward ? 1 : 0][causal ? 1 : 0] =
           fold_attention(part, table, attention_kernel, backward, causal, DType::bf16, attention);
+      if (!own_fp8) continue;
       context.attention_fp8[backward ? 1 : 0][causal ? 1 : 0] =
           fold_attention(part, table, attention_kernel, backward, causal, DType::fp8, attention);
     }

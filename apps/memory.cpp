@@ -67,7 +67,14 @@ int run_memory(const Arguments& arguments) {
   if (!trace && asked) return report_faults(trace.error());
   projection::MemoryTimeline timeline;
   if (trace) {
-    timeline = {trace->rank, trace->phases, projection::top_at_peak(*trace, kTopTensors)};
+    timeline = {.rank = trace->rank,
+                .expandable = projected->job->checked.spec->framework.memory.expandable_segments,
+                .peak = trace->peak,
+                .reserved = trace->reserved,
+                .reserved_at_peak = trace->reserved_at_peak,
+                .held_at_peak = trace->held_at_peak,
+                .phases = trace->phases,
+                .top = projection::top_at_peak(*trace, kTopTensors)};
     answer.timeline = &timeline;
   }
   if (arguments.has("--snapshot")) {

@@ -20,7 +20,7 @@ AGREED = """
 schema eratos job
 parameters.total parameters.active parameters.per_stage
 memory.fits memory.capacity_bytes memory.peak_bytes memory.allocated_peak_bytes
-memory.reserved_peak_bytes memory.device_peak_bytes memory.peak_stage
+memory.reserved_peak_bytes memory.device_peak_bytes memory.least_peak_bytes memory.peak_stage
 memory.stages.stage memory.stages.parameters_bytes memory.stages.gradients_bytes
 memory.stages.optimizer_bytes memory.stages.activations_bytes memory.stages.transient_bytes
 memory.stages.communication_bytes memory.stages.framework_bytes memory.stages.peak_bytes
@@ -108,8 +108,10 @@ def sums_of(answer):
         yield "peak_bytes is not allocated_peak_bytes"
     if not m["allocated_peak_bytes"] <= m["reserved_peak_bytes"] <= m["device_peak_bytes"]:
         yield "allocated, reserved and device peaks are not in this order"
-    if m["fits"] != (m["device_peak_bytes"] <= m["capacity_bytes"] * (1 - m["margin"])):
-        yield "fits does not follow from device_peak_bytes, capacity_bytes and margin"
+    if not m["allocated_peak_bytes"] <= m["least_peak_bytes"] <= m["device_peak_bytes"]:
+        yield "allocated, least and device peaks are not in this order"
+    if m["fits"] != (m["least_peak_bytes"] <= m["capacity_bytes"] * (1 - m["margin"])):
+        yield "fits does not follow from least_peak_bytes, capacity_bytes and margin"
     if not close(max(s["peak_bytes"] for s in m["stages"]), m["peak_bytes"]):
         yield "no stage has the peak"
     low, high = answer["confidence"]["step_s"]

@@ -168,6 +168,36 @@ TEST(SavedSets, Heads) {
   EXPECT_EQ(saved(lowered(spec).program("output")) / kTokens, norm + 4 * 1000);
 }
 
+// Over two ranks the fp32 log-probabilities are of half the vocabulary, or of all of it where each
+// rank gathers the logits.
+TEST(SavedSets, GatheredLogits) {
+  job::JobSpec spec = job_of(llama(kSmall), 2, {1, 1, 1024});
+  spec.parallel.tp = 2;
+  spec.loss_fused = false;
+  spec.framework.loss.keeps_logits = false;
+  spec.framework.loss.gradient_in_place = false;
+  const double norm = 4 * kHidden + 4;
+  EXPECT_EQ(saved(lowered(spec).program("output")) / kTokens, norm + 4 * 500);
+  spec.framework.loss.gathers_logits = true;
+  EXPECT_EQ(saved(lowered(spec).program("output")) / kTokens, norm + 4 * 1000);
+  spec.parallel.tp = 1;
+  spec.batch.global = 2;
+  EXPECT_EQ(saved(lowered(spec).program("output")) / kTokens, norm + 4 * 1000);
+}
+
+// In pieces the logits that exist are as many as the hidden states.
+TEST(SavedSets, LogitsInPieces) {
+  model::Architecture a = llama(kSmall);
+  a.vocab = 4 * kHidden;
+  job::JobSpec spec = job_of(a, 1, {1, 1, 1024});
+  spec.loss_fused = true;
+  spec.framework.loss.fused_bytes_per_logit = 2;
+  const double norm = 4 * kHidden + 4;
+  EXPECT_EQ(saved(lowered(spec).program("output")) / kTokens, norm + 2 * 4 * kHidden);
+  spec.framework.loss.fused_in_pieces = true;
+  EXPECT_EQ(saved(lowered(spec).program("output")) / kTokens, norm + 2 * kHidden);
+}
+
 TEST(SavedSets, EmbeddingsKeepTheirIdsAndMask) {
   job::JobSpec spec = job_of(llama(kSmall), 1, {1, 1, 1024});
   EXPECT_EQ(saved(lowered(spec).program("embedding")) / kTokens, 8);

@@ -151,6 +151,8 @@ inline framework::FrameworkProfile random_profile(Rng& rng) {
   p.saved.value_in_joined_qkv = toss(rng);
   p.loss.keeps_logits = toss(rng);
   p.loss.gradient_in_place = toss(rng);
+  p.loss.gathers_logits = toss(rng);
+  p.loss.fused_in_pieces = toss(rng);
   p.state.wgrad_fused_accumulation = toss(rng);
   return p;
 }

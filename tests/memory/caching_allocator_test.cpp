@@ -81,5 +81,81 @@ TEST(CachingAllocator, BlocksCoverSegmentsAndNeverOverlap) {
   EXPECT_EQ(found, live.size());
 }
 
+// The example of the header: a hole of 30 MiB is no room for 40 unless the segment can grow.
+TEST(CachingAllocator, FixedSegmentsKeepTheShapeOfWhatWasFreed) {
+  CachingAllocator fixed;
+  CachingAllocator expandable(true);
+  for (CachingAllocator* a : {&fixed, &expandable}) {
+    a->free(a->allocate(30 * kMiB, 0));
+    a->allocate(40 * kMiB, 1);
+  }
+  EXPECT_EQ(fixed.reserved(), 70 * kMiB);
+  EXPECT_EQ(fixed.held(), 40 * kMiB);  // the first segment can be given back
+  EXPECT_EQ(expandable.reserved(), 40 * kMiB);
+  EXPECT_EQ(expandable.held(), 40 * kMiB);
+  EXPECT_EQ(expandable.segments().size(), 1u);
+}
+
+// A live block keeps its whole segment from the driver, but only its own pages of an expandable one.
+TEST(CachingAllocator, WhatPressureCannotGiveBack) {
+  CachingAllocator fixed;
+  CachingAllocator expandable(true);
+  for (CachingAllocator* a : {&fixed, &expandable}) {
+    a->free(a->allocate(100 * kMiB, 0));
+    a->allocate(15 * kMiB, 1);  // best fit: out of the 100
+    a->allocate(512, 2);        // small ones have a pool of their own
+  }
+  EXPECT_EQ(fixed.reserved(), 102 * kMiB);
+  EXPECT_EQ(fixed.held(), 102 * kMiB);
+  EXPECT_EQ(expandable.reserved(), 102 * kMiB);
+  EXPECT_EQ(expandable.held(), 22 * kMiB);  // one page of 20 MiB, one of 2
+}
+
+// The end of an expandable segment grows from the free block that is there: 20 + 20 MiB are mapped, 35
+// are used; of the 5 left and one more page 25 come.
+TEST(CachingAllocator, AnExpandableSegmentGrowsFromItsFreeEnd) {
+  CachingAllocator a(true);
+  const std::int64_t first = a.allocate(35 * kMiB, 0);
+  EXPECT_EQ(a.allocate(25 * kMiB, 1), first + 35 * kMiB);
+  EXPECT_EQ(a.reserved(), 60 * kMiB);
+  EXPECT_EQ(&a.segment_of(first), &a.segments()[0]);
+  // No free end: the next page begins a block.
+  EXPECT_EQ(a.allocate(2 * kMiB, 2), first + 60 * kMiB);
+  EXPECT_EQ(a.reserved(), 80 * kMiB);
+}
+
+TEST(CachingAllocator, ReservedHoldsWhatIsHeldHoldsWhatIsAllocated) {
+  for (const bool expandable : {false, true}) {
+    Rng rng(11);
+    CachingAllocator a(expandable);
+    std::map<std::int64_t, std::int64_t> live;
+    std::int64_t allocated = 0;
+    std::int64_t before = 0;
+    for (int i = 0; i < 3000; ++i) {
+      if (!live.empty() && rng.below(100) < 48) {
+        auto victim = live.begin();
+        std::advance(victim, static_cast<long>(rng.below(live.size())));
+        allocated -= victim->second;
+        a.free(victim->first);
+        live.erase(victim);
+      } else {
+        const auto bytes = static_cast<std::int64_t>(1 + rng.below(1u << (8 + rng.below(18))));
+        live[a.allocate(bytes, i)] = bytes;
+        allocated += bytes;
+      }
+      ASSERT_LE(allocated, a.held());
+      ASSERT_LE(a.held(), a.reserved());
+      ASSERT_LE(before, a.reserved());
+      before = a.reserved();
+      std::int64_t of_segments = 0;
+      for (const auto& segment : a.segments()) of_segments += segment.bytes;
+      ASSERT_EQ(of_segments, a.reserved());
+      if (expandable) {
+        ASSERT_LE(a.segments().size(), 2u);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace eratos::memory

@@ -306,6 +306,24 @@ TEST(Stage, OutsideTheAllocator) {
   EXPECT_DOUBLE_EQ(m.allocated.value, 1100);
   EXPECT_DOUBLE_EQ(m.reserved.value, 1210);
   EXPECT_DOUBLE_EQ(m.device.value, 1210 + 600 + 200);
+  // Under pressure cached segments go back: what is pressed, never more than without.
+  r.profile.memory.pressed_fraction = 0.05;
+  m = r.memory();
+  EXPECT_DOUBLE_EQ(m.least.value, 1155 + 600 + 200);
+  r.profile.memory.pressed_fraction = 0.2;
+  m = r.memory();
+  EXPECT_DOUBLE_EQ(m.least.value, m.device.value);
+  r.profile.memory.pressed_fraction = 0;
+  r.profile.memory.expandable_fraction = 0.01;
+  r.profile.memory.expandable_segments = true;
+  EXPECT_DOUBLE_EQ(r.memory().reserved.value, 1111);
+  r.profile.memory.expandable_segments = false;
+  // Buckets are there where gradients are reduced at all.
+  r.profile.memory.buckets = Bytes{70};
+  EXPECT_DOUBLE_EQ(r.memory().allocated.value, 1100);
+  r.input.reduces_gradients = true;
+  EXPECT_DOUBLE_EQ(r.memory().allocated.value, 1170);
+  r.input.reduces_gradients = false;
   r.input.has_tensor_parallel = true;
   m = r.memory();
   EXPECT_DOUBLE_EQ(m.allocated.value, 1160);

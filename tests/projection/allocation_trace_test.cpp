@@ -166,6 +166,25 @@ TEST(AllocationTrace, BlocksAreFreedOnceAndOnlyStateIsLeft) {
   }
 }
 
+// What the allocator reserves for a step holds the peak, and expandable segments waste next to
+// nothing: a page of each pool, and what best fit leaves between live blocks.
+TEST(AllocationTrace, ReservesAtLeastWhatIsAllocated) {
+  for (Case c : cases()) {
+    std::int64_t fixed = 0;
+    for (const char* expandable : {"false", "true"}) {
+      Case set = c;
+      set.sets.push_back(std::string("framework.memory.expandable_segments=") + expandable);
+      Loaded job(set);
+      const AllocationTrace trace = traced(job, 0);
+      EXPECT_LE(trace.peak, trace.held_at_peak) << c.name;
+      EXPECT_LE(trace.held_at_peak, trace.reserved_at_peak) << c.name;
+      EXPECT_LE(trace.reserved_at_peak, trace.reserved) << c.name;
+      if (fixed == 0) fixed = trace.reserved;
+      EXPECT_LE(trace.reserved, 1.01 * static_cast<double>(fixed)) << c.name << ' ' << expandable;
+    }
+  }
+}
+
 TEST(AllocationTrace, AFewMicroBatchesShowThePeak) {
   for (const Case& c : cases()) {
     Loaded job(c);

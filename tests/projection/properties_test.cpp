@@ -269,7 +269,7 @@ TEST_F(Properties, CapacityChangesNothingButWhetherItFits) {
     // Exactly full at the margin of 5 %, then one byte less; with uneven routing what 99 runs of 100 need,
     // which is known to a part in a million.
     const bool even = before.memory.routing.even;
-    const Bytes need = even ? before.memory.device_peak : before.memory.routing.run_p99;
+    const Bytes need = even ? before.memory.least_peak : before.memory.routing.run_p99;
     j.spec.cluster.accelerator.memory_visible = need / 0.95 * (1 + (even ? 1e-12 : 1e-6));
     ASSERT_TRUE(job::check(j.spec, *checked).empty());
     const Projection full = project(*checked, c, {}, *workspace);
@@ -292,6 +292,8 @@ TEST_F(Properties, MoreShardedStatesNeverHoldMore) {
   using parallel::Sharding;
   for (int i = 0; i < 400; ++i) {
     DrawnJob j = spread.next();
+    // FSDP2 under a pipeline does hold more: a whole copy beside the shards.
+    if (j.spec.framework.state.gathered_in_pipeline && j.spec.parallel.pp > 1) continue;
     double before[3] = {1e300, 1e300, 1e300};
     for (const Sharding sharding :
          {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3}) {

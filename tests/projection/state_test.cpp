@@ -55,6 +55,34 @@ TEST(StateRules, MegatronsTable) {
   EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 16);
 }
 
+// FSDP2 over 8 ranks: fp32 parameter, gradient and two moments in shards, 16/8; as a stage of a pipeline
+// the 16-bit copy (2) and the fp32 gradient (4) stay whole beside them, and no unit is gathered.
+TEST(StateRules, ShardedStagesStayGathered) {
+  job::JobSpec s = dense_job();
+  s.framework = *reader::load_framework("torchtitan");
+  s.parallel.sharding = Sharding::zero3;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 16.0 / 8);
+  EXPECT_TRUE(rules(s).gathers);
+  s = dense_job(16);
+  s.framework = *reader::load_framework("torchtitan");
+  s.parallel.sharding = Sharding::zero3;
+  s.parallel.pp = 2;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 16.0 / 8 + 2 + 4);
+  EXPECT_FALSE(rules(s).gathers);
+}
+
+// DeepSpeed under Megatron: fp16 gradients alone, or bf16 ones beside the fp32 sums.
+TEST(StateRules, NarrowGradientsBesideWideOnes) {
+  job::JobSpec s = dense_job();
+  s.framework = *reader::load_framework("megatron-deepspeed");
+  s.parallel.sharding = Sharding::zero1;
+  s.precision = job::Recipe::bf16;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 2 + 2 + 4 + 12.0 / 8);
+  s.precision = job::Recipe::fp16;
+  s.optimizer.main_gradient = job::default_gradient(s.framework, s.precision);
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 2 + 2 + 12.0 / 8);
+}
+
 // cp ranks hold the same weights and share the optimizer as well: dp 4 x cp 2.
 TEST(StateRules, ContextParallelRanksShareTheOptimizer) {
   job::JobSpec s = dense_job();

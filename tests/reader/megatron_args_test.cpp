@@ -124,6 +124,22 @@ TEST(MegatronScript, AnOptionALine) {
   EXPECT_EQ(bad.rfind("run.sh:3:1: error: `--num-attention-heads` begins a command", 0), 0U) << bad;
 }
 
+TEST(MegatronScript, TheAllocatorsSetting) {
+  const std::string run =
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 2 --hidden-size 512 "
+      "--num-attention-heads 8 --seq-length 128 --max-position-embeddings 128 "
+      "--micro-batch-size 1 --global-batch-size 8 --vocab-size 1000 --bf16\n";
+  EXPECT_FALSE(good(read_megatron_script(run, "run.sh", {}))
+                   .job.framework.memory.expandable_segments);
+  const JobRead read = good(read_megatron_script(
+      "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True,max_split_size_mb:512\n" + run,
+      "run.sh", {}));
+  EXPECT_TRUE(read.job.framework.memory.expandable_segments);
+  EXPECT_EQ(read.report.provenance.at("framework.memory.expandable_segments").where.line, 1);
+  EXPECT_TRUE(std::any_of(read.report.warnings.begin(), read.report.warnings.end(),
+                          [](const Warning& w) { return w.code == "allocator"; }));
+}
+
 TEST(MegatronScript, HybridPattern) {
   const JobRead read = good(read_megatron_script(
       "--num-layers 5 --hidden-size 1024 --num-attention-heads 16 --seq-length 4096 "

@@ -41,6 +41,7 @@ struct HandFilled {
     p.memory.allocated_peak = gib(50);
     p.memory.reserved_peak = gib(55);
     p.memory.device_peak = gib(57.5);
+    p.memory.least_peak = gib(54.5);
     p.memory.peak_stage = 0;
     memory::StageMemory s;
     s.parameters = gib(4);
@@ -53,6 +54,7 @@ struct HandFilled {
     s.allocated = gib(50);
     s.reserved = gib(55);
     s.device = gib(57.5);
+    s.least = gib(54.5);
     s.moment = memory::Moment::backward;
     s.peak_module = ops::Module::mlp_in;
     s.peak_program = "block";

@@ -76,10 +76,16 @@ TEST(ReportText, VerdictNamesTheRoom) {
   projection::MemoryAnswer m;
   m.capacity = gib(80);
   m.device_peak = gib(78);
+  m.least_peak = gib(77);
   EXPECT_EQ(verdict(m, {}),
             "does not fit  78.0 GiB of 80.0 GiB a GPU (stage 0), inside the 5.0% margin");
-  m.device_peak = gib(100);
+  m.device_peak = gib(102);
+  m.least_peak = gib(100);
   EXPECT_NE(verdict(m, {}).find("24.0 GiB too much"), std::string::npos);  // over 76 GiB
+  m.fits = true;
+  m.device_peak = gib(82);
+  m.least_peak = gib(75);
+  EXPECT_NE(verdict(m, {}).find("75.0 GiB once cached segments are given back"), std::string::npos);
 }
 
 TEST(ReportText, ExplanationIsATree) {

@@ -52,6 +52,9 @@ struct SavedSets {
   // Multi-head attention splits one joined, contiguous copy of Q, K and V: the value is a view of it
   // and keeps the whole of it, beside the rotated Q and K. Grouped queries are copied one by one.
   bool value_in_joined_qkv = false;
+  // What a stage sends on is kept until its backward begins (DeepSpeed's pipeline buffers), where
+  // Megatron-LM frees its data once it is sent.
+  bool stage_outputs = false;
 };
 
 // The loss and the logits before it.
@@ -59,6 +62,11 @@ struct LossBuffers {
   bool fused_by_default = true;
   bool keeps_logits = true;       // the logits live until the loss's backward
   bool gradient_in_place = true;  // the gradient overwrites the loss's own buffer
+  // Every tensor-parallel rank gathers the logits of the whole vocabulary and runs the loss on them.
+  bool gathers_logits = false;
+  // The fused loss runs the output layer and itself on pieces of the tokens, so many that the logits of
+  // one take no more than the hidden states of all: V/h of them.
+  bool fused_in_pieces = false;
   // Bytes a logit live at the worst moment of the loss, gradient included, in all buffers
   // together, when unfused / fused.
   double unfused_bytes_per_logit = 0;
@@ -92,8 +100,14 @@ struct StateRules {
   bool gradient_reduce_fp32 = true;
   // Temporary bytes per owned parameter during the optimizer step (unfused updates).
   double step_bytes_per_parameter = 0;
+  // The same in an fp32 copy of a partition's 16-bit gradients, which is one flat buffer: nothing that
+  // activations left behind is as large, so it is reserved on top (docs/model/memory.md).
+  double step_flat_bytes_per_parameter = 0;
   // ZeRO-3: unsharded units alive at once (the one computing and those prefetched).
   double gathered_units = 2;
+  // Under pipeline parallelism they all stay gathered from the first forward to the last backward, and
+  // gradients whole, in the format of their reduction, until the last micro-batch (torch FSDP2).
+  bool gathered_in_pipeline = false;
   // Parameters gathered in this format.
   DType gather_dtype = DType::bf16;
 };
@@ -104,13 +118,19 @@ struct MemoryOverheads {
   Bytes communicator;          // one communicator's buffers and scratch
   Bytes all_to_all_peer;       // buffers towards each peer of an all-to-all, of all its channels
   Bytes allocator_rounding;    // granularity of one block
-  double reserve_fraction = 0; // reserved beyond allocated: fragmentation and caches
+  // Reserved beyond allocated, as shares of allocated: with segments of fixed size, with expandable
+  // ones, and when a request was refused and every segment without a live block was given back.
+  double reserve_fraction = 0;
+  double expandable_fraction = 0;
+  double pressed_fraction = 0;
+  bool expandable_segments = false;  // unless the job says otherwise
   double hidden_buffers = 0;   // buffers of T x h that tensor parallelism keeps for good (tp > 1)
   // Passes of a layer that the host may be ahead of the device: their gathered input and unreduced
   // output, 2 T h each, are given back when the device has reached them. Without a pipeline, whose
   // sends make the host wait.
   double lagging_layers = 0;
   Bytes workspace;             // GEMM workspaces and the like, inside the allocator
+  Bytes buckets;               // of gradient reduction and prefetch, inside the allocator (dp > 1)
 };
 
 // The host as a stream of its own.

@@ -24,6 +24,12 @@ bool keeps_logits(const framework::LossBuffers& loss, const OutputState& s) {
   return loss.keeps_logits || s.loss_buffer == ops::kNoTensor;
 }
 
+// Source: linkedin/Liger-Kernel ops/fused_linear_cross_entropy.py: as many chunks of tokens as the
+// vocabulary is larger than the hidden size.
+double pieces_of(const OutputSpec& spec, const framework::LossBuffers& loss, bool fused) {
+  return fused && loss.fused_in_pieces ? std::max(1.0, spec.vocab / spec.hidden) : 1.0;
+}
+
 // A loss whose gradient has a buffer of its own keeps the log-probabilities, in fp32; the rest of
 // the bytes a logit are alive only while its backward runs. Source: pytorch
 // tools/autograd/derivatives.yaml (_log_softmax saves its result, and so does nll_loss).
@@ -53,6 +59,14 @@ void output_forward(const OutputSpec& spec, Builder& b, TensorId x, OutputState&
   } else {
     p.parameters.resize(before);
   }
+  const double pieces = pieces_of(spec, loss, c.loss_fused);
+  p.tensors[s.logits].elements /= pieces;
+  if (loss.gathers_logits && c.tp > 1) {
+    s.part = s.logits;
+    s.logits = b.tensor("gathered_logits", b.elements(s.part) * c.tp, Module::loss);
+    b.collective(Pass::forward, Module::loss, CollectiveKind::all_gather, Axis::tp,
+                 b.elements(s.logits), c.activation, {s.part}, {s.logits});
+  }
   if (spec.soft_cap > 0) {
     // Divide, tanh, multiply.
     const double elements = b.elements(s.logits);
@@ -77,10 +91,12 @@ void output_forward(const OutputSpec& spec, Builder& b, TensorId x, OutputState&
     s.loss_buffer = b.tensor("loss_buffer", logits * kept / 4.0, DType::fp32, Module::loss);
   ops::Op& op = b.elementwise(Pass::forward, Module::loss, ElementwiseClass::cross_entropy,
                               {s.logits}, {s.loss_buffer});
-  op.work = ops::Elementwise{Bytes{logits * traffic * share}, ElementwiseClass::cross_entropy};
+  op.work =
+      ops::Elementwise{Bytes{pieces * logits * traffic * share}, ElementwiseClass::cross_entropy};
   op.kernels = c.loss_fused ? 2 : 8;
   if (keeps_logits(loss, s)) b.save(s.logits);
   b.save(s.loss_buffer);
+  if (s.part != ops::kNoTensor) return;
   // Maximum, sum and target logit of each token.
   b.collective(Pass::forward, Module::loss, CollectiveKind::all_reduce, Axis::tp, 3.0 * c.tokens(),
                DType::fp32, {s.logits}, {s.loss_buffer});
@@ -106,13 +122,22 @@ TensorId output_backward(const OutputSpec& spec, Builder& b, const OutputState& 
   }
   ops::Op& op = b.elementwise(Pass::dgrad, Module::loss, ElementwiseClass::cross_entropy,
                               {kept, s.loss_buffer}, {d_logits, working});
-  op.work =
-      ops::Elementwise{Bytes{logits * traffic * (1.0 - share)}, ElementwiseClass::cross_entropy};
+  op.work = ops::Elementwise{
+      Bytes{pieces_of(spec, loss, c.loss_fused) * logits * traffic * (1.0 - share)},
+      ElementwiseClass::cross_entropy};
   op.kernels = c.loss_fused ? 1 : 5;
   if (s.capped != ops::kNoTensor) {
     b.elementwise(Pass::dgrad, Module::loss, ElementwiseClass::streaming, {d_logits, s.capped},
                   {d_logits})
         .kernels = b.profile().fusions.activation ? 1 : 3;
+  }
+  if (s.part != ops::kNoTensor) {
+    // Each rank takes its columns of the gradient.
+    const TensorId columns =
+        b.tensor("logits_gradient_columns", b.elements(s.part), Module::loss);
+    b.elementwise(Pass::dgrad, Module::loss, ElementwiseClass::streaming, {d_logits}, {columns},
+                  bytes_of(b.elements(s.part), c.activation) - b.program().tensors[d_logits].bytes());
+    d_logits = columns;
   }
   const TensorId d_normed = linear_backward(output_linear(spec), b, s.linear, d_logits);
   // Assumes: a loss that works in place holds all its bytes a logit until the head's weight

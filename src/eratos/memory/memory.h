@@ -70,6 +70,7 @@ struct StageMemory {
   Bytes allocated;      // what the allocator hands out at the peak
   Bytes reserved;       // what the allocator holds from the driver
   Bytes device;         // what the driver shows as used
+  Bytes least;          // the same once every segment without a live block has been given back
   Moment moment = Moment::forward;
   ops::Module peak_module = ops::Module::residual;
   const char* peak_program = "";
@@ -135,10 +136,12 @@ struct StageInput {
   int peak_chunk = 0;              // chunk whose forward reached the peak
   bool gradients_from_start = true;  // held before the first backward (buffer, or accumulation)
   bool has_tensor_parallel = false;
+  Bytes stage_output;              // kept for every micro-batch in flight: what the stage sent on
   Bytes hidden_buffer;             // T x h in the activation format, unsharded
   double lagging_buffers = 0;      // as many more that the device has not reached yet
   int communicators = 0;           // process groups with buffers on this rank
   int all_to_all_peers = 0;        // ranks it exchanges with through the library's all-to-all
+  bool reduces_gradients = false;  // over a group of more than one rank
 };
 
 // Fills `out`. Allocation: none.

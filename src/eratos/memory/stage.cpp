@@ -178,6 +178,22 @@ void try_weights(const Programs& programs, const ops::StageProgram& chunk, Bytes
   }
 }
 
+// What the allocator holds beside what it has handed out. Segments of fixed size keep the shapes of
+// what was freed: a flat buffer of the optimizer step finds no hole of its size among them, and comes
+// on top of the passes' peak. Expandable segments map pages anew, and under pressure every segment
+// without a live block goes back to the driver before the allocator gives up.
+// Source: pytorch/pytorch c10/cuda/CUDACachingAllocator.cpp: malloc, release_cached_blocks,
+// ExpandableSegment.
+void reserve(const Candidate& best, Bytes flat, const framework::MemoryOverheads& rules,
+             StageMemory& out) {
+  const double share = rules.expandable_segments ? rules.expandable_fraction : rules.reserve_fraction;
+  out.reserved = out.allocated * (1.0 + share);
+  if (!rules.expandable_segments && best.moment != Moment::optimizer) out.reserved += flat;
+  const Bytes outside = rules.context + out.communication;
+  out.device = out.reserved + outside;
+  out.least = min(out.device, out.allocated * (1.0 + rules.pressed_fraction) + outside);
+}
+
 }  // namespace
 
 void stage_memory(const Programs& programs, const StageInput& stage, const StateRules& state,
@@ -190,6 +206,7 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
   for (int c = 0; c < stage.chunk_count; ++c) {
     const ops::StageProgram& chunk = *stage.chunks[c];
     held += saved_of(programs, chunk) * stage.in_flight[c];
+    if (c < stage.model_chunks) held += stage.stage_output * stage.in_flight[c];
     if (stage.waiting != nullptr) held += put_off_of(programs, chunk) * stage.waiting[c];
     for (const ops::StageItem& item : chunk.items) {
       const ProgramMemory& p = programs[item.program];
@@ -254,7 +271,10 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
   }
   Candidate step;
   step.gradients = Bytes{gradients};
-  step.transient = Bytes{owned * profile.state.step_bytes_per_parameter};
+  // Of 16-bit gradients alone: the optimizer makes an fp32 copy of its partition of them.
+  const bool copies = state.dense.gradient < 4.0;
+  const Bytes flat{copies ? owned * profile.state.step_flat_bytes_per_parameter : 0.0};
+  step.transient = Bytes{owned * profile.state.step_bytes_per_parameter} + flat;
   step.moment = Moment::optimizer;
   step.module = ops::Module::optimizer;
   step.program = "optimizer";
@@ -270,10 +290,10 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
   out.communication = profile.memory.communicator * stage.communicators +
                       profile.memory.all_to_all_peer * stage.all_to_all_peers;
   out.framework = profile.memory.context + profile.memory.workspace;
+  if (stage.reduces_gradients) out.transient += profile.memory.buckets;
   out.allocated = out.parameters + out.gradients + out.optimizer + out.activations + out.transient +
                   profile.memory.workspace;
-  out.reserved = out.allocated * (1.0 + profile.memory.reserve_fraction);
-  out.device = out.reserved + profile.memory.context + out.communication;
+  reserve(best, flat, profile.memory, out);
   out.moment = best.moment;
   out.peak_module = best.module;
   out.peak_program = best.program;

@@ -8,6 +8,7 @@
 
 #include "eratos/base/check.h"
 #include "eratos/lower/lower.h"
+#include "eratos/lower/step.h"
 #include "eratos/projection/compose.h"
 #include "eratos/projection/picture.h"
 #include "eratos/projection/state.h"
@@ -81,6 +82,7 @@ class Tracer {
   Tracer(const job::CheckedJob& job, const Workspace& w, const StepPicture& picture, int rank)
       : job_(job), w_(w), picture_(picture), state_(state_rules(job)) {
     out_.rank = rank;
+    out_.allocator = memory::CachingAllocator(job.spec->framework.memory.expandable_segments);
     const schedule::Schedule& schedule = schedule_of(job);
     out_.micro_batches = schedule::micro_batches_of(shape_of(job), schedule.placement);
     parts_ = lower::parts_of(job);
@@ -104,6 +106,7 @@ class Tracer {
   AllocationTrace run(std::int64_t most_allocations) {
     out_.traced = how_many(most_allocations);
     held_.resize(static_cast<std::size_t>(out_.traced) * static_cast<std::size_t>(parts_));
+    outputs_.assign(held_.size(), kNone);
     start();
     phase("start of step", 0);
     const auto actions = picture_.order.of(out_.rank);
@@ -191,11 +194,13 @@ class Tracer {
     if (bytes <= 0) return kNone;
     const auto id = static_cast<std::int32_t>(out_.owners.size());
     out_.owners.push_back(owner);
-    const std::size_t segments = out_.allocator.segments().size();
+    const std::int64_t before = out_.allocator.reserved();
     const std::int64_t address = out_.allocator.allocate(bytes, id);
-    if (out_.allocator.segments().size() > segments) {
-      const auto& s = out_.allocator.segments().back();
-      out_.events.push_back({EventKind::segment, kNone, s.address, s.bytes, now_});
+    if (const std::int64_t more = out_.allocator.reserved() - before; more > 0) {
+      // A segment of its own, or pages mapped behind the block that now ends an expandable one.
+      const auto& grown = out_.allocator.segment_of(address);
+      out_.events.push_back(
+          {EventKind::segment, kNone, grown.address + grown.bytes - more, more, now_});
     }
     const auto event = static_cast<std::int32_t>(out_.events.size());
     out_.events.push_back({EventKind::allocate, id, address, bytes, now_});
@@ -289,6 +294,10 @@ class Tracer {
                whole(hidden.value *
                      (spec.framework.memory.hidden_buffers + lagging_buffers(job_))));
     }
+    if (lower::dense_shards(job_) > 1) {
+      allocate(amount("gradient buckets", ops::Module::gradient_reduce),
+               whole(spec.framework.memory.buckets.value));
+    }
     double placeholders = 0;
     std::vector<bool> seen(w_.lowered.program_count, false);
     double largest = 0;
@@ -320,13 +329,33 @@ class Tracer {
       if (op.micro_batch == kNone && op.name == "optimizer") now_ = op.start;
     }
     const double bytes = updated_ * job_.spec->framework.state.step_bytes_per_parameter;
+    const bool copies = state_.dense.gradient < 4.0;
+    const double flat =
+        copies ? updated_ * job_.spec->framework.state.step_flat_bytes_per_parameter : 0.0;
     const std::int32_t taken =
         allocate(amount("the optimizer's own", ops::Module::optimizer), whole(bytes));
+    const std::int32_t buffer =
+        allocate(amount("flat buffer of the step", ops::Module::optimizer), whole(flat));
     phase("optimizer", now_);
+    free(buffer);
     free(taken);
   }
 
+  // The allocator once more, up to the peak.
+  void measure_peak() {
+    memory::CachingAllocator again(job_.spec->framework.memory.expandable_segments);
+    for (std::size_t i = 0; i <= out_.peak_event && i < out_.events.size(); ++i) {
+      const AllocationEvent& e = out_.events[i];
+      if (e.kind == EventKind::allocate) again.allocate(e.bytes, e.owner);
+      if (e.kind == EventKind::free) again.free(e.address);
+    }
+    out_.reserved_at_peak = again.reserved();
+    out_.held_at_peak = again.held();
+  }
+
   void finish() {
+    measure_peak();
+    out_.reserved = out_.allocator.reserved();
     const Phase peak{"peak", peak_time_, out_.peak};
     // Before the first phase that is later; phases are in the order of their times.
     const auto at = std::find_if(out_.phases.begin() + 1, out_.phases.end(),
@@ -458,7 +487,16 @@ class Tracer {
       }
     }
     now_ = at_.end;
+    if (kept_output(job_, out_.rank).value > 0 && index < parallel::chunks_of(job_.parallel)) {
+      outputs_[output_slot(index)] = carried;
+      return;
+    }
     free(carried);  // sent on
+  }
+
+  std::size_t output_slot(int index) const {
+    return static_cast<std::size_t>(micro_batch_) * static_cast<std::size_t>(parts_) +
+           static_cast<std::size_t>(index);
   }
 
   void take_input(const ops::Program& p, const Life& life, std::int32_t carried, int block,
@@ -523,6 +561,7 @@ class Tracer {
         if (!split) alive.clear();
       }
     }
+    if (!late) free(std::exchange(outputs_[output_slot(index)], kNone));
   }
 
   const job::CheckedJob& job_;
@@ -534,6 +573,7 @@ class Tracer {
   std::vector<Life> lives_;                // [program]
   std::vector<std::int32_t> first_block_;  // [part]
   std::vector<std::vector<Alive>> held_;   // [micro-batch * parts + part][place]
+  std::vector<std::int32_t> outputs_;      // the same: what was sent on and is kept all the same
   double updated_ = 0;                     // parameters that the rank's optimizer updates
   std::int64_t gathered_ = 0;
   std::int64_t gathered_gradient_ = 0;

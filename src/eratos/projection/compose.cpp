@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "eratos/lower/lower.h"
+#include "eratos/lower/step.h"
 #include "eratos/projection/state.h"
 
 namespace eratos::projection {
@@ -85,6 +86,8 @@ memory::StageInput rank_input(const job::CheckedJob& job, int rank, Workspace& w
   in.lagging_buffers = lagging_buffers(job);
   in.communicators = communicators(job);
   in.all_to_all_peers = all_to_all_peers(job);
+  in.stage_output = kept_output(job, rank);
+  in.reduces_gradients = lower::dense_shards(job) > 1;
   return in;
 }
 

@@ -261,13 +261,18 @@ Explanation explain_stage(const Scene& s, int rank) {
                           "library workspaces of " + profile));
   Explanation reserved{"memory.reserved_peak",
                        gibibytes(stage.reserved),
-                       "allocated * (1 + reserve)",
-                       "docs/MODEL.md, memory",
-                       "assumed",
+                       "allocated * (1 + reserve) + flat buffers of the step",
+                       "docs/model/memory.md, outside the live tensors",
+                       "calibrated",
                        {}};
   reserved.inputs.push_back(std::move(e));
-  reserved.inputs.push_back(leaf("reserve", text("%g", overheads.reserve_fraction), "assumed",
-                                 "fragmentation and caches of the allocator, " + profile));
+  const bool expandable = overheads.expandable_segments;
+  reserved.inputs.push_back(
+      leaf("reserve",
+           text("%g", expandable ? overheads.expandable_fraction : overheads.reserve_fraction),
+           "calibrated",
+           std::string("fragmentation and caches of the allocator with ") +
+               (expandable ? "expandable" : "fixed") + " segments, " + profile));
   Explanation device{"memory.device_peak",
                      gibibytes(stage.device),
                      "reserved + context + communicators, " + which,
@@ -280,6 +285,35 @@ Explanation explain_stage(const Scene& s, int rank) {
   device.inputs.push_back(leaf("memory.communication", gibibytes(stage.communication), "assumed",
                                "communicator buffers of " + profile));
   return device;
+}
+
+Explanation explain_least_of(const Scene& s, int rank) {
+  const memory::StageMemory& stage = s.answer.memory.stages[static_cast<std::size_t>(rank)];
+  const auto& overheads = s.job.spec->framework.memory;
+  const std::string profile = "framework " + s.job.spec->framework.name;
+  return {"memory.least_peak",
+          gibibytes(stage.least),
+          "allocated * (1 + pressed) + context + communicators, no more than the device's peak",
+          "docs/model/memory.md, the allocator",
+          "calibrated",
+          {leaf("memory.allocated_peak", gibibytes(stage.allocated), "analytic",
+                "lifetimes of the lowered programs"),
+           leaf("pressed", text("%g", overheads.pressed_fraction), "calibrated",
+                "what segments with a live block hold beside it when all others were given back, " +
+                    profile),
+           leaf("memory.context", gibibytes(overheads.context), "assumed",
+                "CUDA or HIP context of " + profile),
+           leaf("memory.communication", gibibytes(stage.communication), "assumed",
+                "communicator buffers of " + profile)}};
+}
+
+// Of the rank that needs most: the one `fits` asks for.
+Explanation explain_least(const Scene& s) {
+  const auto& stages = s.answer.memory.stages;
+  const auto worst = std::max_element(
+      stages.begin(), stages.end(),
+      [](const memory::StageMemory& x, const memory::StageMemory& y) { return x.least < y.least; });
+  return explain_least_of(s, static_cast<int>(worst - stages.begin()));
 }
 
 Explanation explain_memory(const Scene& s) { return explain_stage(s, s.answer.memory.peak_stage); }
@@ -350,10 +384,10 @@ Explanation explain_fits(const Scene& s) {
   }
   return {"memory.fits",
           m.fits ? "true" : "false",
-          "device_peak <= capacity * (1 - margin)",
+          "least_peak <= capacity * (1 - margin)",
           "definition",
           "analytic",
-          {explain_memory(s),
+          {explain_least(s),
            leaf("memory.capacity", gibibytes(m.capacity), "input",
                 "memory.visible_bytes of " + s.job.spec->cluster.accelerator.name + ": " +
                     s.job.spec->cluster.accelerator.source),
@@ -467,12 +501,13 @@ struct Key {
   Explanation (*explain)(const Scene&);
 };
 
-constexpr std::array<Key, 15> kKeys{{{"throughput.tokens_per_s_per_gpu", explain_tokens},
+constexpr std::array<Key, 16> kKeys{{{"throughput.tokens_per_s_per_gpu", explain_tokens},
                                      {"throughput.mfu", explain_mfu},
                                      {"time.step", explain_step},
                                      {"time.compute", explain_compute},
                                      {"time.bubble", explain_bubble},
                                      {"memory.device_peak", explain_memory},
+                                     {"memory.least_peak", explain_least},
                                      {"parameters.total", explain_parameters},
                                      {"parameters.active", explain_active},
                                      {"memory.fits", explain_fits},
@@ -590,6 +625,7 @@ Result<Explanation> explain(const job::CheckedJob& job, const calibration::Calib
       name = (name == "peak" ? "allocated" : name) + "_peak";
     }
     if (name == "framework") return explain_framework(scene, stage->index);
+    if (name == "least") return explain_least_of(scene, stage->index);
     if (name == "stage") return input(key.c_str(), stage->index);
     if (name == "in_flight_micro_batches") {
       return leaf(key, text("%.4g", at.in_flight), "analytic", "the schedule at the rank's peak");

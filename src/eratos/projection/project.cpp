@@ -49,9 +49,10 @@ void answer_memory(const job::CheckedJob& job, const Options& options, Workspace
     }
     out.allocated_peak = max(out.allocated_peak, stage.allocated);
     out.reserved_peak = max(out.reserved_peak, stage.reserved);
+    out.least_peak = max(out.least_peak, stage.least);
     out.stages.push_back(stage);
   }
-  out.fits = spread.even() ? out.device_peak <= out.capacity * (1.0 - options.memory_margin)
+  out.fits = spread.even() ? out.least_peak <= out.capacity * (1.0 - options.memory_margin)
                            : enough(out.routing);
   memory::module_memory(w.lowered.programs, rank_input(job, out.peak_stage, w), out.saved_by_module);
 }

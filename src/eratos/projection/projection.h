@@ -57,6 +57,7 @@ struct MemoryAnswer {
   Bytes allocated_peak;
   Bytes reserved_peak;
   Bytes device_peak;
+  Bytes least_peak;  // what a rank cannot do without: `fits` asks for it
   int peak_stage = 0;
   RoutingAnswer routing;
   std::vector<memory::StageMemory> stages;
@@ -130,6 +131,7 @@ Diagnostics schedule_faults(const job::CheckedJob& job);
 struct Screen {
   bool fits = false;
   Bytes device_peak;
+  Bytes least_peak;
   int peak_stage = 0;
   Seconds step_lower_bound;  // proven: project() never answers less
 };

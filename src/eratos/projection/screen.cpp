@@ -57,8 +57,9 @@ Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibr
       out.device_peak = stage.device;
       out.peak_stage = rank;
     }
+    out.least_peak = max(out.least_peak, stage.least);
   }
-  out.fits = spread.even() ? out.device_peak <= spec.cluster.accelerator.memory_visible *
+  out.fits = spread.even() ? out.least_peak <= spec.cluster.accelerator.memory_visible *
                                                     (1.0 - options.memory_margin)
                            : enough(routing);
   if (!spread.even()) prepare(job, w, load);

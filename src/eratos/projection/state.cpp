@@ -2,8 +2,9 @@
 
 #include "eratos/base/check.h"
 #include "eratos/job/optimizer.h"
-#include "eratos/projection/projection.h"
+#include "eratos/lower/lower.h"
 #include "eratos/lower/step.h"
+#include "eratos/projection/projection.h"
 
 namespace eratos::projection {
 
@@ -54,6 +55,17 @@ memory::StateBytes bytes_for(const job::CheckedJob& job, double shards) {
     b.parameter_shards = b.parameter / (b.parameter / shards + secondary);
   }
   b.gradient_shards = whole || sharding == Sharding::zero2 ? shards : 1;
+  if (whole && shards > 1 && rules.gathered_in_pipeline && job.parallel.pp > 1) {
+    // Source: pytorch torch/distributed/pipelining/stage.py, backward_maybe_with_nosync (no reduction
+    // and no resharding before the last micro-batch); torch/distributed/fsdp/_fully_shard,
+    // unsharded_accumulated_grad (in reduce_dtype).
+    // Assumes: FSDP2 under a pipeline still pays for a gather in every pass; memory alone knows that
+    // it does not.
+    b.parameter = b.parameter / b.parameter_shards + bytes_per_element(rules.gather_dtype);
+    b.gradient = b.gradient / b.gradient_shards + (rules.gradient_reduce_fp32 ? 4.0 : 2.0);
+    b.parameter_shards = 1;
+    b.gradient_shards = 1;
+  }
   b.optimizer_shards = sharding == Sharding::none ? 1 : shards;
   return b;
 }
@@ -65,12 +77,21 @@ memory::StateRules state_rules(const job::CheckedJob& job) {
   rules.dense = bytes_for(job, lower::dense_shards(job));
   rules.expert = bytes_for(job, lower::expert_shards(job));
   const Sharding sharding = job.parallel.sharding;
-  rules.gathers = sharding == Sharding::zero3 || sharding == Sharding::hsdp;
+  const bool stays = job.spec->framework.state.gathered_in_pipeline && job.parallel.pp > 1;
+  rules.gathers = (sharding == Sharding::zero3 || sharding == Sharding::hsdp) && !stays;
   rules.gathered_bytes = bytes_per_element(job.spec->framework.state.gather_dtype);
   if (job.spec->framework.state.gradient_placeholders) {
     rules.placeholder_bytes = bytes_per_element(job::activation_dtype(job.spec->precision));
   }
   return rules;
+}
+
+Bytes kept_output(const job::CheckedJob& job, int rank) {
+  const job::JobSpec& spec = *job.spec;
+  const bool last = rank == job.parallel.pp - 1 && parallel::chunks_of(job.parallel) == 1;
+  if (!spec.framework.saved.stage_outputs || job.parallel.pp == 1 || last) return Bytes{0};
+  const layer::LayerContext c = lower::context_of(job);
+  return bytes_of(c.shard_tokens() * spec.model.hidden * spec.model.streams(), c.activation);
 }
 
 int communicators(const job::CheckedJob& job) {

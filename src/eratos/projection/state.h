@@ -11,6 +11,9 @@ namespace eratos::projection {
 // docs, distributed optimizer (6 + 12/d for bf16 with fp32 gradients).
 memory::StateRules state_rules(const job::CheckedJob& job);
 
+// What a stage sends to the next, where the framework keeps it; none of the model's last stage.
+Bytes kept_output(const job::CheckedJob& job, int rank);
+
 // Process groups with buffers of their own on a rank: one for each axis cut, and the world.
 int communicators(const job::CheckedJob& job);
 // Ranks that a rank exchanges with through the library's all-to-all: each has its channels' buffers.

@@ -93,6 +93,15 @@ std::string joined(const std::vector<std::string>& names) {
   return all;
 }
 
+// Fits, but only because the allocator gives segments back that it would rather keep.
+void tight_memory(const MemoryAnswer& m, std::vector<Warning>& out) {
+  if (!m.fits || m.device_peak <= m.capacity * (1.0 - m.margin)) return;
+  out.push_back({"allocator-pressed",
+                 "there is no room for what the allocator would reserve: it gives cached segments "
+                 "back and asks again, which waits for the device each time; expandable segments or "
+                 "a smaller micro-batch avoid that"});
+}
+
 // What the job's framework would not run, or not so.
 void unusual_schedule(const job::CheckedJob& job, std::vector<Warning>& out) {
   const job::JobSpec& spec = *job.spec;
@@ -138,6 +147,7 @@ void append_warnings(const job::CheckedJob& job, const calibration::Calibration&
   borrowed_numbers(*job.spec, calibration, out.warnings);
   approximations(job, out.warnings);
   unusual_schedule(job, out.warnings);
+  tight_memory(out.memory, out.warnings);
 }
 
 }  // namespace eratos::projection

@@ -40,10 +40,13 @@ void for_each_field(Profile& p, See&& see) {
   see("saved", "moe_probs_in_activation", p.saved.moe_probs_in_activation);
   see("saved", "gathered_input", p.saved.gathered_input);
   see("saved", "value_in_joined_qkv", p.saved.value_in_joined_qkv);
+  see("saved", "stage_outputs", p.saved.stage_outputs);
 
   see("loss", "fused_by_default", p.loss.fused_by_default);
   see("loss", "keeps_logits", p.loss.keeps_logits);
   see("loss", "gradient_in_place", p.loss.gradient_in_place);
+  see("loss", "gathers_logits", p.loss.gathers_logits);
+  see("loss", "fused_in_pieces", p.loss.fused_in_pieces);
   see("loss", "unfused_bytes_per_logit", p.loss.unfused_bytes_per_logit);
   see("loss", "fused_bytes_per_logit", p.loss.fused_bytes_per_logit);
   see("loss", "unfused_traffic_bytes_per_logit", p.loss.unfused_traffic_per_logit);
@@ -63,7 +66,9 @@ void for_each_field(Profile& p, See&& see) {
   see("state", "master_weights", p.state.master_weights);
   see("state", "gradient_reduce_fp32", p.state.gradient_reduce_fp32);
   see("state", "step_bytes_per_parameter", p.state.step_bytes_per_parameter);
+  see("state", "step_flat_bytes_per_parameter", p.state.step_flat_bytes_per_parameter);
   see("state", "gathered_units", p.state.gathered_units);
+  see("state", "gathered_in_pipeline", p.state.gathered_in_pipeline);
   see("state", "gather_dtype", p.state.gather_dtype);
 
   see("memory", "context_bytes", p.memory.context);
@@ -71,6 +76,10 @@ void for_each_field(Profile& p, See&& see) {
   see("memory", "all_to_all_peer_bytes", p.memory.all_to_all_peer);
   see("memory", "allocator_rounding_bytes", p.memory.allocator_rounding);
   see("memory", "reserve_fraction", p.memory.reserve_fraction);
+  see("memory", "expandable_fraction", p.memory.expandable_fraction);
+  see("memory", "pressed_fraction", p.memory.pressed_fraction);
+  see("memory", "expandable_segments", p.memory.expandable_segments);
+  see("memory", "bucket_bytes", p.memory.buckets);
   see("memory", "workspace_bytes", p.memory.workspace);
   see("memory", "hidden_buffers", p.memory.hidden_buffers);
   see("memory", "lagging_layers", p.memory.lagging_layers);

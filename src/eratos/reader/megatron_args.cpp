@@ -322,6 +322,29 @@ Result<JobRead> read_megatron_log(std::string_view text, const std::string& path
   return job_of(keys, path, "arguments that a Megatron-LM run printed", world, true);
 }
 
+namespace {
+
+// What a launch script sets of PyTorch's allocator: `expandable_segments:True`, other options behind
+// commas. Source: pytorch docs/source/notes/cuda.rst, PYTORCH_CUDA_ALLOC_CONF.
+void read_allocator(const ShellWord& word, const char* variable, JobRead& out) {
+  const std::string path = "framework.memory.expandable_segments";
+  const bool on = word.text.find("expandable_segments:True") != std::string::npos;
+  const bool off = word.text.find("expandable_segments:False") != std::string::npos;
+  if (on || off) {
+    out.job.framework.memory.expandable_segments = on;
+    out.report.provenance[path] = {
+        .value = on ? "true" : "false", .where = word.at, .rule = variable};
+  }
+  if (word.text.find("max_split_size_mb") == std::string::npos) return;
+  out.report.warnings.push_back(
+      {.code = "allocator",
+       .message = std::string(variable) +
+                  ": max_split_size_mb is not modelled; fragmentation is that of the default",
+       .where = word.at});
+}
+
+}  // namespace
+
 Result<JobRead> read_megatron_script(std::string_view text, const std::string& path,
                                      const Environment& environment) {
   const ShellScript script = read_shell(text, path, environment);
@@ -390,6 +413,11 @@ Result<JobRead> read_megatron_script(std::string_view text, const std::string& p
   auto out = job_of(keys, path, "Megatron-LM arguments (launch script)",
                     each > 0 ? std::max(1.0, nodes) * each : 0, false);
   if (!out) return out;
+  for (const char* name : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}) {
+    const auto set = script.variables.find(name);
+    if (set == script.variables.end() || set->second.empty()) continue;
+    read_allocator(set->second.front(), name, *out);
+  }
   for (const ShellWord& note : script.notes) {
     out->report.warnings.push_back(
         {.code = "script", .message = "launch script: " + note.text, .where = note.at});

@@ -69,12 +69,14 @@ std::string verdict(const projection::MemoryAnswer& m, const Style& style) {
   const std::string word = m.fits ? style.good("fits") : style.bad("does not fit");
   std::string out = fmt::format("{}  {} of {} a GPU (stage {})", word, gib_text(m.device_peak),
                                 gib_text(m.capacity), m.peak_stage);
-  if (m.fits) {
+  if (m.fits && m.device_peak <= m.capacity) {
     out += fmt::format(", {} free", gib_text(m.capacity - m.device_peak));
-  } else if (m.device_peak <= m.capacity) {
+  } else if (m.fits) {
+    out += fmt::format(", {} once cached segments are given back", gib_text(m.least_peak));
+  } else if (m.least_peak <= m.capacity) {
     out += fmt::format(", inside the {} margin", percent(m.margin));
   } else {
-    out += fmt::format(", {} too much", gib_text(m.device_peak - room));
+    out += fmt::format(", {} too much", gib_text(m.least_peak - room));
   }
   return out;
 }

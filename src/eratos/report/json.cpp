@@ -43,6 +43,7 @@ Node stage_node(const memory::StageMemory& s, int stage) {
   out.set("framework_bytes", bytes(s.framework));
   out.set("peak_bytes", bytes(s.allocated));
   out.set("reserved_bytes", bytes(s.reserved));
+  out.set("least_bytes", bytes(s.least));
   out.set("device_bytes", bytes(s.device));
   out.set("in_flight_micro_batches", number(s.in_flight));
   out.set("waiting_micro_batches", number(s.waiting));
@@ -191,6 +192,7 @@ Node memory_node(const projection::MemoryAnswer& m) {
   out.set("peak_bytes", bytes(m.allocated_peak));
   out.set("allocated_peak_bytes", bytes(m.allocated_peak));
   out.set("reserved_peak_bytes", bytes(m.reserved_peak));
+  out.set("least_peak_bytes", bytes(m.least_peak));
   out.set("device_peak_bytes", bytes(m.device_peak));
   out.set("peak_stage", Node::integer(m.peak_stage));
   if (!m.routing.even) {

@@ -50,10 +50,27 @@ Table top_rows(const projection::MemoryTimeline& t) {
   return table;
 }
 
+Table allocator_rows(const projection::MemoryTimeline& t) {
+  Table table({{"simulated allocator"}, {"GiB", Align::right}, {"of allocated", Align::right}});
+  const auto row = [&](const char* what, std::int64_t bytes) {
+    const double share = static_cast<double>(bytes) / static_cast<double>(t.peak);
+    table.row({what, gib(bytes), fmt::format("{:.3f}", share)});
+  };
+  if (t.peak <= 0) return table;
+  row("reserved by the end of the step", t.reserved);
+  row("reserved at the peak", t.reserved_at_peak);
+  row("of it with live blocks", t.held_at_peak);
+  return table;
+}
+
 std::string timeline_tables(const projection::MemoryTimeline& t, const Style& style) {
   return style.bold("timeline") + style.dim(fmt::format("   allocated on stage {}\n", t.rank)) +
          phase_rows(t, true).text(2, style) + '\n' + style.bold("most at the peak") +
-         style.dim(fmt::format("   of tensors on stage {}\n", t.rank)) + top_rows(t).text(2, style);
+         style.dim(fmt::format("   of tensors on stage {}\n", t.rank)) + top_rows(t).text(2, style) +
+         '\n' + style.bold("fragmentation") +
+         style.dim(fmt::format("   of these allocations alone, {} segments\n",
+                               t.expandable ? "expandable" : "fixed")) +
+         allocator_rows(t).text(2, style);
 }
 
 text::Node timeline_node(const projection::MemoryTimeline& t) {
@@ -77,8 +94,14 @@ text::Node timeline_node(const projection::MemoryTimeline& t) {
   }
   text::Node out = text::Node::mapping();
   out.set("stage", text::Node::integer(t.rank));
+  text::Node allocator = text::Node::mapping();
+  allocator.set("expandable_segments", text::Node::boolean(t.expandable));
+  allocator.set("reserved_bytes", text::Node::integer(t.reserved));
+  allocator.set("reserved_at_peak_bytes", text::Node::integer(t.reserved_at_peak));
+  allocator.set("held_at_peak_bytes", text::Node::integer(t.held_at_peak));
   out.set("phases", std::move(phases));
   out.set("top_tensors", std::move(top));
+  out.set("allocator", std::move(allocator));
   return out;
 }
 

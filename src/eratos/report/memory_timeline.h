@@ -13,9 +13,11 @@ namespace eratos::report {
 Table phase_rows(const projection::MemoryTimeline& t, bool bars);
 // A kind of tensor a row: name, module, what it is held as, how many, bytes.
 Table top_rows(const projection::MemoryTimeline& t);
+// What the simulated allocator reserves for these allocations, in bytes and in allocated peaks.
+Table allocator_rows(const projection::MemoryTimeline& t);
 std::string timeline_tables(const projection::MemoryTimeline& t, const Style& style);
 
-// {stage, phases[], top_tensors[]}
+// {stage, phases[], top_tensors[], allocator{}}
 text::Node timeline_node(const projection::MemoryTimeline& t);
 
 }  // namespace eratos::report

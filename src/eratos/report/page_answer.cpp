@@ -150,6 +150,12 @@ Page memory_page(const Answer& a) {
     top.note = fmt::format("of tensors on stage {}", a.timeline->rank);
     top.tables.push_back(top_rows(*a.timeline));
     page.sections.push_back(std::move(top));
+    Section fragments;
+    fragments.heading = "fragmentation";
+    fragments.note = fmt::format("of these allocations alone, {} segments",
+                                 a.timeline->expandable ? "expandable" : "fixed");
+    fragments.tables.push_back(allocator_rows(*a.timeline));
+    page.sections.push_back(std::move(fragments));
   }
   return page;
 }

@@ -125,7 +125,8 @@ TEST(Step, ZeroOneWithoutOverlap) {
     const Lowered l = lowered(spec);
     for (const ops::Op& op : l.all.step_ops[0]) {
       const auto* c = std::get_if<ops::Collective>(&op.work);
-      if (c != nullptr && c->axis == Axis::dp_cp) EXPECT_EQ(c->overlappable, overlaps ? 0.5 : 0);
+      if (c == nullptr || c->axis != Axis::dp_cp) continue;
+      EXPECT_EQ(c->overlappable, overlaps ? 0.5 : 0);
     }
   }
 }

@@ -106,7 +106,7 @@ const std::vector<Case>& cases() {
 AllocationTrace traced(Loaded& job, int rank, std::int64_t most = 100000) {
   auto trace = trace_allocations(job.checked, job.calibration, {rank, most}, *job.workspace);
   EXPECT_TRUE(trace.has_value());
-  return trace ? std::move(*trace) : AllocationTrace{};
+  return trace ? std::move(*trace) : AllocationTrace();
 }
 
 TEST(AllocationTrace, PeaksWhereTheModelDoes) {
@@ -180,7 +180,7 @@ TEST(AllocationTrace, ReservesAtLeastWhatIsAllocated) {
       EXPECT_LE(trace.held_at_peak, trace.reserved_at_peak) << c.name;
       EXPECT_LE(trace.reserved_at_peak, trace.reserved) << c.name;
       if (fixed == 0) fixed = trace.reserved;
-      EXPECT_LE(trace.reserved, 1.01 * static_cast<double>(fixed)) << c.name << ' ' << expandable;
+      EXPECT_LE(trace.reserved, 1.03 * static_cast<double>(fixed)) << c.name << ' ' << expandable;
     }
   }
 }

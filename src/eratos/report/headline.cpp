@@ -12,7 +12,7 @@ namespace eratos::report {
 
 namespace {
 
-constexpr std::size_t kColumns = 96;
+constexpr std::size_t kColumns = 95;  // and "note " before the first line
 
 std::string degrees(const job::JobSpec& spec, const parallel::ParallelSpec& p) {
   std::string out = fmt::format("tp {}, pp {}", p.tp, p.pp);
@@ -76,7 +76,7 @@ std::string verdict(const projection::MemoryAnswer& m, const Style& style) {
   } else if (m.least_peak <= m.capacity) {
     out += fmt::format(", inside the {} margin", percent(m.margin));
   } else {
-    out += fmt::format(", {} too much", gib_text(m.least_peak - room));
+    out += fmt::format(", at least {} too much", gib_text(m.least_peak - room));
   }
   return out;
 }

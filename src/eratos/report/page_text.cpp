@@ -6,7 +6,7 @@ namespace eratos::report {
 
 namespace {
 
-constexpr std::size_t kColumns = 96;
+constexpr std::size_t kColumns = 95;  // and "note " before the first line
 constexpr int kBarColumns = 40;
 
 std::string bar_lines(const std::vector<Bar>& bars, const Style& style) {

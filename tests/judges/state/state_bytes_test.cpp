@@ -91,8 +91,12 @@ TEST(StateBytes, NarrowerStates) {
   // No master copy: 2 + 4 + 4.
   spec.framework.state.master_weights = false;
   EXPECT_DOUBLE_EQ(per_parameter(rules_of(spec).dense), 10);
-  // nanotron's 16-bit gradient beside the fp32 one: 2 + (2 + 4) + 12.
+  // nanotron's 16-bit gradient in DDP's buckets beside the fp32 one: 2 + (2 + 4) + 12. Without
+  // data parallelism there are no buckets.
   spec = job_on(1, job::Recipe::bf16, parallel::Sharding::none);
+  spec.framework.state.keeps_narrow_gradient = true;
+  EXPECT_DOUBLE_EQ(per_parameter(rules_of(spec).dense), 18);
+  spec = job_on(2, job::Recipe::bf16, parallel::Sharding::none);
   spec.framework.state.keeps_narrow_gradient = true;
   EXPECT_DOUBLE_EQ(per_parameter(rules_of(spec).dense), 20);
 }

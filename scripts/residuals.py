@@ -7,9 +7,10 @@
 The file is what the printed bands are made from (src/eratos/calibration/residuals.h says how a job
 finds its class). Classes stand from the most to the least specific.
 
-A class of one framework holds the errors of runs projected with their group (one model on one
-accelerator from one source) left out of the fit, each counted once. A class of any framework stands for
-software that was never measured: errors with the whole source left out, every source counted alike.
+A class of one framework holds the errors of its runs, each counted once and taken further out, to both
+sides, by what a fit that leaves its group out (one model on one accelerator from one source) differs
+from one that has it. A class of any framework stands for software that was never measured: there the
+whole source is left out, and every source counts alike.
 """
 
 import argparse
@@ -38,8 +39,16 @@ TIERS = [(("framework", "architecture", "mixture"), True),
          ((), False)]
 
 
+def unseen(row, part, what):
+    """The factor on (1 + error) that a fit loses which has not seen the run's group or source."""
+    fits = row.get("left_out", {})
+    if part not in fits.get(what, {}) or part not in fits.get("all", {}):
+        return 1.0
+    return (1 + fits[what][part]) / (1 + fits["all"][part])
+
+
 class Error:
-    """One run's error, by group and by source left out."""
+    """One run's error, and by which factor it moves where its group, or its source, is left out."""
 
     def __init__(self, row, part):
         like = row["like"]
@@ -50,11 +59,17 @@ class Error:
         self.busy = like["busy"]
         self.gpus = like["gpus"]
         self.parameters = like["parameters"]
-        left_out = row.get("left_out", {})
-        self.by_group = left_out.get("group", row["error"]).get(part, row["error"][part])
-        self.by_source = left_out.get("source", row["error"]).get(part, row["error"][part])
-        self.in_sample = row["error"][part]
+        # Of the step: as much too long as the throughput is too low.
+        error = row["error"][part]
+        self.shipped = 1 / (1 + error) - 1 if part == "throughput" else error
+        self.lost = {what: unseen(row, part, what) for what in ("group", "source")}
+        if part == "throughput":
+            self.lost = {what: 1 / factor for what, factor in self.lost.items()}
         self.family = row["family"]
+
+
+    def unseen(self):
+        return (1 + self.shipped) * self.lost["group"] - 1
 
 
 def errors_of(answers, part):
@@ -86,10 +101,14 @@ def quantile(values, weights, share):
 
 
 def band(errors, any_framework):
-    values = [e.by_source if any_framework else e.by_group for e in errors]
+    what = "source" if any_framework else "group"
+    # A fit that misses the run may err to either side of the one that has it.
+    moved = [max(e.lost[what], 1 / e.lost[what]) for e in errors]
+    lows = [(1 + e.shipped) / m - 1 for e, m in zip(errors, moved)]
+    highs = [(1 + e.shipped) * m - 1 for e, m in zip(errors, moved)]
     count = collections.Counter(e.source for e in errors)
     weights = [1 / count[e.source] if any_framework else 1.0 for e in errors]
-    return quantile(values, weights, 0.1), quantile(values, weights, 0.9)
+    return quantile(lows, weights, 0.1), quantile(highs, weights, 0.9)
 
 
 def busy_parts(errors):
@@ -151,7 +170,7 @@ def coverage_left_out(errors, quantity):
         classes = classes_of([e for e in errors if e.group != group], quantity)
         for e in judged:
             c = next((c for c in classes if holds(c, e)), None)
-            inside[e.family].append(c is not None and c["low"] <= e.by_group <= c["high"])
+            inside[e.family].append(c is not None and c["low"] <= e.unseen() <= c["high"])
     return {family: (len(marks), sum(marks) / len(marks)) for family, marks in inside.items()}
 
 

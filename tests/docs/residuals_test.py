@@ -9,14 +9,14 @@ import residuals  # noqa: E402
 
 
 def row(name, error, framework="megatron", busy=0.5, source="s", model="m", gpus=8):
-    return {"id": name, "family": "f", "gpu": "g", "error": {"throughput": error},
+    return {"id": name, "family": "f", "gpu": "g", "error": {"memory": error},
             "like": {"source": source, "model": model, "framework": framework,
                      "architecture": "sm90", "experts": False, "busy": busy, "gpus": gpus,
                      "parameters": 1e9}}
 
 
 def errors(rows):
-    return residuals.errors_of({"file": {"rows": rows}}, "throughput")
+    return residuals.errors_of({"file": {"rows": rows}}, "memory")
 
 
 # Nine runs: 0.9 * (9 + 1) = 9, so the band is from the least to the largest.
@@ -34,14 +34,30 @@ assert residuals.quantile(values, [1] * 32, 0.9) == 0.0
 
 # A run of two files counts once, a suspect time not at all.
 twice = row("a", 0.1)
-assert len(errors([twice, twice, {**row("b", 0.1), "suspect": "stalls"}])) == 1
+assert len(errors([twice, twice])) == 1
+both = {**row("b", 0.1), "error": {"throughput": 0.1, "memory": 0.1}, "suspect": "stalls"}
+assert residuals.errors_of({"file": {"rows": [both]}}, "throughput") == []
+assert len(errors([both])) == 1
+
+# 1.1 as shipped; a fit without the group errs 1.2 where one with it errs 1.05.
+left = {**row("l", 0.1), "left_out": {"all": {"memory": 0.05}, "group": {"memory": 0.2}}}
+judged = errors([left])[0]
+assert abs(judged.unseen() - (1.1 * 1.2 / 1.05 - 1)) < 1e-12 and judged.lost["source"] == 1
+low, high = residuals.band([judged], False)
+assert abs(low - (1.1 / (1.2 / 1.05) - 1)) < 1e-12 and abs(high - judged.unseen()) < 1e-12
+low, high = residuals.band([judged], True)
+assert abs(low - 0.1) < 1e-12 and abs(high - 0.1) < 1e-12
+# A throughput a quarter too high is a step a fifth too short.
+fast = {**row("fast", 0.25), "error": {"throughput": 0.25}}
+step = residuals.errors_of({"file": {"rows": [fast]}}, "throughput")[0]
+assert abs(step.shipped - (1 / 1.25 - 1)) < 1e-12
 
 # Fewer than twelve runs make no class of their own, but all runs together always do.
 classes = residuals.classes_of(errors([row(f"r{i}", 0.01 * i) for i in range(11)]), "step")
 assert classes == [], classes
 classes = residuals.classes_of(errors([row(f"r{i}", 0.01 * i) for i in range(12)]), "step")
 assert [c.get("framework", "") for c in classes] == ["megatron", "megatron", "", "", ""], classes
-assert classes[0]["low"] == 0.0 and classes[0]["high"] == 0.11
+assert round(classes[0]["low"], 9) == 0.0 and round(classes[0]["high"], 9) == 0.11
 assert classes[0]["gpus_from"] == 4 and classes[0]["gpus_to"] == 16
 assert classes[-1]["gpus_from"] == ""
 
@@ -49,7 +65,7 @@ assert classes[-1]["gpus_from"] == ""
 many = [row(f"i{i}", 0.3, busy=0.1) for i in range(30)] + \
        [row(f"b{i}", 0.1, busy=0.9) for i in range(30)]
 classes = residuals.classes_of(errors(many), "step")
-assert [(c["busy_from"], c["busy_to"], c["high"]) for c in classes[:3]] == \
+assert [(c["busy_from"], c["busy_to"], round(c["high"], 9)) for c in classes[:3]] == \
     [(0, 0.2, 0.3), (0.2, 1, 0.1), (0, 1, 0.3)], classes[:3]
 
 # A group that errs in its own way is not inside a band counted out without it.

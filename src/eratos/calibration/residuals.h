@@ -2,11 +2,11 @@
 //
 // A class holds the errors of measured runs that share what errors depend on: the software, the
 // architecture of the accelerator, dense layers or experts, and how much of the step the
-// accelerators compute (what is left is host, links and waiting, which are harder to foresee). Each
-// run was projected with constants fitted without it. Classes stand from the most to the least
-// specific; a job takes the first that holds it, so one that is unlike anything measured takes the
-// errors of a wider class, down to those of all runs. data/residuals.csv holds them;
-// scripts/residuals.py counts them out.
+// accelerators compute (what is left is host, links and waiting, which are harder to foresee). An
+// error is the one that the run would have, had its group not been seen (docs/MODEL.md, bands).
+// Classes stand from the most to the least specific; a job takes the first that holds it, so one
+// that is unlike anything measured takes the errors of a wider class, down to those of all runs.
+// data/residuals.csv holds them; scripts/residuals.py counts them out.
 //
 // error = projected / measured - 1. A band is the 10th and 90th percentile, by the order statistic
 // of rank q (n + 1), which holds the next run of the class with probability 0.8 whatever the

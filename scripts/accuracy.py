@@ -10,9 +10,7 @@ other models_*.yaml, then in the catalogue.
 
 import argparse
 import csv
-import json
 import pathlib
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -21,6 +19,7 @@ import accuracy_left_out  # noqa: E402
 import accuracy_plot  # noqa: E402
 import accuracy_points  # noqa: E402
 import residuals  # noqa: E402
+from accuracy_page import asked, percent, table  # noqa: E402
 
 # The figures this project holds itself to: what, file, family ("" for all), more flags, part of the
 # summary, bars on the median and on the 90th percentile.
@@ -111,10 +110,7 @@ def validate(binary, runs, name, flags):
     command = [str(binary), "validate", str(runs / f"{name}.csv"), "--format", "json", *flags]
     for path in models:
         command += ["--models", str(path)]
-    done = subprocess.run(command, capture_output=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr.decode()}")
-    return json.loads(done.stdout)
+    return asked(command)
 
 
 def answers_of(binary, runs):
@@ -126,15 +122,6 @@ def answers_of(binary, runs):
     models = sorted(runs.glob("models_*.yaml"), key=lambda p: (p.stem != "models_others", p.name))
     accuracy_left_out.join(answers, binary, runs, models)
     return answers
-
-
-def percent(value, sign=False):
-    return f"{100 * value:{'+' if sign else ''}.1f}%"
-
-
-def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "|---|" + "--:|" * (len(head) - 1)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
 
 
 def error_cells(summary):

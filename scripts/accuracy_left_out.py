@@ -5,10 +5,9 @@ have rows in several.
 """
 
 import csv
-import json
 import pathlib
-import subprocess
-import sys
+
+from accuracy_page import asked
 
 # What, families, least stated MFU, {figure: (median, 90th percentile)} that this project holds itself to.
 BARS = [
@@ -44,10 +43,7 @@ def ask(binary, runs, names, models, flags=()):
                "--format", "json", *flags]
     for path in models:
         command += ["--models", str(path)]
-    done = subprocess.run(command, capture_output=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr.decode()}")
-    return json.loads(done.stdout)
+    return asked(command)
 
 
 def join(answers, binary, runs, models):

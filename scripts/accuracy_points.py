@@ -5,8 +5,7 @@ alone, without a step around it. Lines whose CRC-32 (of the text without its lin
 are held out: no fit sees them.
 """
 
-import json
-import subprocess
+from accuracy_page import asked, percent, table
 
 NAMES = ["gemm_points.csv", "attention_points.csv", "collective_points.csv"]
 LEAST = 50  # points of a part from which it is judged
@@ -31,15 +30,6 @@ def folder_beside(runs):
     """The folder `reference` beside the runs', where the tables stand; None where there is none."""
     folder = runs.resolve().parent / "reference"
     return folder if all((folder / name).exists() for name in NAMES) else None
-
-
-def percent(value, sign=False):
-    return f"{100 * value:{'+' if sign else ''}.1f}%"
-
-
-def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "|---|" + "--:|" * (len(head) - 1)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
 
 
 def cells(errors):
@@ -87,7 +77,7 @@ def section(binary, folder):
     if folder is None:
         return []
     command = [str(binary), "validate", *(str(folder / name) for name in NAMES), "--format", "json"]
-    summary = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["summary"]
+    summary = asked(command)["summary"]
     skipped = table(["not priced, by table and reason", "points"],
                     [[reason, str(n)] for reason, n in summary["skipped"].items()])
     out = ["## Kernels against points\n", INTRO,

@@ -152,7 +152,7 @@ TEST(MixtralHandCount, EveryStageAgreesWithin2PerCent) {
     // What the driver shows on top: the allocator's reserve, the context, seven communicators
     // (world, pp, dp, ep, edp and what else is cut) at most, and RCCL's buffers towards the 7 other
     // ranks of the experts' all-to-all, 3 GB each (data/frameworks/primus-megatron.yaml).
-    EXPECT_GT(memory.device_peak, memory.allocated_peak);
+    EXPECT_GT(memory.device_peak.value, memory.allocated_peak.value + 7 * 3e9);
     EXPECT_LT(memory.device_peak.value, 1.06 * worst + 3e9 + 7 * 3e9);
   }
 }

@@ -167,7 +167,8 @@ TEST(AllocationTrace, BlocksAreFreedOnceAndOnlyStateIsLeft) {
 }
 
 // What the allocator reserves for a step holds the peak, and expandable segments waste next to
-// nothing: a page of each pool, and what best fit leaves between live blocks.
+// nothing: a page of each pool, and what best fit leaves between live blocks, which is more where two
+// directions of a pipeline come and go in turn (dualpipe: 2.3%).
 TEST(AllocationTrace, ReservesAtLeastWhatIsAllocated) {
   for (Case c : cases()) {
     std::int64_t fixed = 0;
@@ -180,7 +181,8 @@ TEST(AllocationTrace, ReservesAtLeastWhatIsAllocated) {
       EXPECT_LE(trace.held_at_peak, trace.reserved_at_peak) << c.name;
       EXPECT_LE(trace.reserved_at_peak, trace.reserved) << c.name;
       if (fixed == 0) fixed = trace.reserved;
-      EXPECT_LE(trace.reserved, 1.03 * static_cast<double>(fixed)) << c.name << ' ' << expandable;
+      const double most = std::string(c.name) == "dualpipe" ? 1.025 : 1.01;
+      EXPECT_LE(trace.reserved, most * static_cast<double>(fixed)) << c.name << ' ' << expandable;
     }
   }
 }

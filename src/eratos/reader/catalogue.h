@@ -72,7 +72,7 @@ Result<framework::FrameworkProfile> load_framework(std::string_view name,
 // then the nearest bf16 peak), which part.borrowed then names.
 Result<calibration::Calibration> load_calibration(std::string_view accelerator);
 // The same of a part that may be described by the user: everything is its kin's, scaled as
-// calibration/borrow.h says, and its error band is widened.
+// calibration/borrow.h says, and its error band is widened by what `unmeasured` there adds.
 Result<calibration::Calibration> load_calibration(const hardware::AcceleratorSpec& part,
                                                   const Overlay* overlay = nullptr);
 

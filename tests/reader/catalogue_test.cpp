@@ -115,6 +115,9 @@ TEST(Catalogue, UnknownAcceleratorSuggestsTheNearest) {
   ASSERT_FALSE(part.has_value());
   EXPECT_EQ(to_text(part.error().front()),
             "error: unknown accelerator `mi355`; did you mean `mi355x`?");
+  // A framework is named without its generation as well.
+  EXPECT_EQ(load_framework("megatrn").error()[0].cure, "did you mean `megatron`?");
+  EXPECT_EQ(load_framework("megatrn@2026.06").error()[0].cure, "did you mean `megatron@2026.06`?");
 }
 
 TEST(Clusters, PartTimesNodes) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "eratos/reader/catalogue.h"
 #include "eratos/reader/pattern_table.h"
 #include "eratos/reader/truth_layout.h"
 #include "eratos/reader/truth_words.h"
@@ -95,7 +96,8 @@ TEST(Truth, NamesWhatIsMissingOrNotModelled) {
       {"x,h100-sxm,8,8,megatron-lm,llama2-7b,fp6,4096,1,8,1,1,1,,,,8" + figures,
        "precision not modelled", "precision fp6"},
       {"x,h100-sxm,8,8,mesh-tensorflow,llama2-7b,bf16,4096,1,8,1,1,1,,,,8" + figures,
-       "framework without a profile", "mesh-tensorflow"},
+       "framework without a profile",
+       "unknown framework `mesh-tensorflow`; `eratos list frameworks` shows the known ones"},
       {"x,h100-sxm,8,8,maxtext (JAX),llama2-7b,bf16,4096,1,8,1,1,1,,,,8,hsdp,,,,,,,,1000,,,,,,,\n",
        "shard group not stated", ""},
       {"x,tpu-v5e,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,1,1,1,,,,8" + figures,
@@ -384,6 +386,14 @@ TEST(Truth, FrameworkByIdAndNotes) {
       "x,h100-sxm,8,8,nemo-1.0 (24.07),llama2-7b,bf16,4096,1,8,1,1,1,,,,8,,,,,,,,,1000,,,,,,,\n");
   ASSERT_TRUE(old.has_value());
   EXPECT_EQ(old->spec.framework.generation, "2024.06");
+  // A user's own file names profiles, with a generation or for the newest.
+  const std::string rest = ",llama2-7b,bf16,4096,1,8,1,1,1,,,,8,,,,,,,,,1000,,,,,,,\n";
+  const auto newest = read_one("x,h100-sxm,8,8,megatron" + rest);
+  ASSERT_TRUE(newest.has_value());
+  EXPECT_EQ(newest->spec.framework.generation, load_framework("megatron")->generation);
+  const auto named = read_one("x,h100-sxm,8,8,megatron@2025.06" + rest);
+  ASSERT_TRUE(named.has_value());
+  EXPECT_EQ(named->spec.framework.generation, "2025.06");
 }
 
 TEST(TruthWords, OverlapPrecisionAttention) {

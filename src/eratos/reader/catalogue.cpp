@@ -90,6 +90,8 @@ Diagnostic unknown_name(Kind kind, std::string_view name) {
   Diagnostic d;
   d.message = "unknown " + std::string(word_of(kind)) + " `" + std::string(name) + "`";
   std::vector<std::string> all = known;
+  // A framework is named with its generation or without: megatron@2026.06, megatron.
+  for (const std::string& full : known) all.push_back(full.substr(0, full.find('@')));
   for (const DataFile& file : data_files()) {
     if (file.folder != folder_of(kind)) continue;
     for (std::string& alias : aliases_of(file)) all.push_back(std::move(alias));

@@ -319,18 +319,19 @@ std::optional<std::size_t> RunReader::State::framework_line(const TruthRow& row,
 
 std::optional<Unusable> RunReader::State::fill_framework(const TruthRow& row, Run& run) {
   const std::optional<std::size_t> line = framework_line(row, run.name);
-  // A profile's own name, as users write it: megatron@2026.06.
-  const bool named = run.name.framework.find('@') != std::string::npos &&
-                     find_file(Kind::frameworks, run.name.framework) != nullptr;
-  const std::string profile = named  ? run.name.framework
-                              : line ? std::string(frameworks.cell(*line, "profile"))
-                                     : "";
-  if (profile.empty()) {
-    return unusable(run.name, "framework without a profile", run.name.framework);
-  }
+  // A profile's own name, as users write it: megatron@2026.06, or megatron for the newest.
+  const std::string& own = run.name.framework;
+  const bool generation = own.find('@') != std::string::npos &&
+                          find_file(Kind::frameworks, own) != nullptr;
+  const std::string alias = line && !generation ? std::string(frameworks.cell(*line, "profile")) : "";
+  const std::string profile = alias.empty() ? own : alias;
+  if (profile.empty()) return unusable(run.name, "framework without a profile", "none named");
   const Result<framework::FrameworkProfile>& known =
       cached(profiles, profile, [&] { return load_framework(profile); });
-  if (!known) return unusable(run.name, "framework without a profile", known.error()[0].message);
+  if (!known) {
+    const Diagnostic& why = known.error()[0];
+    return unusable(run.name, "framework without a profile", why.message + "; " + why.cure);
+  }
   run.spec.framework = *known;
   run.spec.loss_fused = known->loss.fused_by_default;
   run.spec.optimizer.main_gradient = known->state.gradient;

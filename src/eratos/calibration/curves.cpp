@@ -1,7 +1,8 @@
 #include "eratos/calibration/curves.h"
 
-#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace eratos::calibration {
@@ -11,44 +12,57 @@ namespace {
 constexpr double kCausalS0 = 3.3;
 constexpr double kBackwardRate = 0.87;
 
-AttentionRows exact(const AttentionTable& table, std::string_view kernel, bool backward,
-                    bool causal, DType dtype) {
-  AttentionRows rows;
-  for (const AttentionCurve& row : table.curves) {
-    if (row.dtype != dtype || row.backward != backward || row.causal != causal ||
-        row.kernel != kernel || rows.size() == AttentionRows::capacity()) {
-      continue;
+// Where the rows of one kernel and format stand, by pass and mask: one look at each curve answers
+// whichever of them is asked for.
+class KernelRows {
+ public:
+  KernelRows(const AttentionTable& table, std::string_view kernel, DType dtype) : table_(table) {
+    for (std::size_t i = 0; i < table.curves.size(); ++i) {
+      const AttentionCurve& row = table.curves[i];
+      if (row.dtype != dtype || row.kernel != kernel) continue;
+      auto& rows = at_[row.backward ? 1 : 0][row.causal ? 1 : 0];
+      if (rows.size() < AttentionRows::capacity()) rows.push_back(static_cast<std::uint16_t>(i));
     }
-    rows.push_back({row.head_dim, row.rate, row.s0, row.fill, backward, causal});
-    for (std::size_t i = rows.size() - 1; i > 0 && rows[i].head_dim < rows[i - 1].head_dim; --i) {
-      std::swap(rows[i], rows[i - 1]);
+  }
+
+  AttentionRows find(bool backward, bool causal) const {
+    AttentionRows rows = with_mask(backward, causal);
+    if (!rows.empty() || !backward) return rows;
+    rows = with_mask(false, causal);
+    for (AttentionRow& row : rows) {
+      row.backward = true;
+      row.rate *= kBackwardRate;
     }
+    return rows;
   }
-  return rows;
-}
 
-AttentionRows other_mask(const AttentionTable& table, std::string_view kernel, bool backward,
-                         bool causal, DType dtype) {
-  AttentionRows rows = exact(table, kernel, backward, !causal, dtype);
-  for (AttentionRow& row : rows) {
-    row.causal = causal;
-    row.s0 *= causal ? kCausalS0 : 1.0 / kCausalS0;
+ private:
+  AttentionRows exact(bool backward, bool causal) const {
+    AttentionRows rows;
+    for (const std::uint16_t at : at_[backward ? 1 : 0][causal ? 1 : 0]) {
+      const AttentionCurve& row = table_.curves[at];
+      rows.push_back({row.head_dim, row.rate, row.s0, row.fill, backward, causal});
+      for (std::size_t i = rows.size() - 1; i > 0 && rows[i].head_dim < rows[i - 1].head_dim; --i) {
+        std::swap(rows[i], rows[i - 1]);
+      }
+    }
+    return rows;
   }
-  return rows;
-}
 
-AttentionRows of_kernel(const AttentionTable& table, std::string_view kernel, bool backward,
-                        bool causal, DType dtype) {
-  AttentionRows rows = exact(table, kernel, backward, causal, dtype);
-  if (rows.empty()) rows = other_mask(table, kernel, backward, causal, dtype);
-  if (!rows.empty() || !backward) return rows;
-  rows = of_kernel(table, kernel, false, causal, dtype);
-  for (AttentionRow& row : rows) {
-    row.backward = true;
-    row.rate *= kBackwardRate;
+  AttentionRows with_mask(bool backward, bool causal) const {
+    AttentionRows rows = exact(backward, causal);
+    if (!rows.empty()) return rows;
+    rows = exact(backward, !causal);
+    for (AttentionRow& row : rows) {
+      row.causal = causal;
+      row.s0 *= causal ? kCausalS0 : 1.0 / kCausalS0;
+    }
+    return rows;
   }
-  return rows;
-}
+
+  const AttentionTable& table_;
+  std::array<std::array<InplaceVector<std::uint16_t, AttentionRows::capacity()>, 2>, 2> at_;
+};
 
 }  // namespace
 
@@ -62,12 +76,31 @@ const GemmCurve& gemm_curve(const PartCalibration& part, DType dtype) {
 
 AttentionRows attention_curves(const AttentionTable& table, std::string_view kernel, bool backward,
                                bool causal, DType dtype) {
-  const bool any = std::any_of(table.curves.begin(), table.curves.end(),
-                               [dtype](const AttentionCurve& c) { return c.dtype == dtype; });
-  if (!any) return {};
-  AttentionRows rows = of_kernel(table, kernel, backward, causal, dtype);
-  if (rows.empty()) rows = of_kernel(table, table.default_kernel, backward, causal, dtype);
+  AttentionRows rows = KernelRows(table, kernel, dtype).find(backward, causal);
+  if (rows.empty()) rows = KernelRows(table, table.default_kernel, dtype).find(backward, causal);
   return rows;
+}
+
+PassRows attention_passes(const AttentionTable& table, std::string_view kernel, DType dtype) {
+  PassRows out;
+  const KernelRows own(table, kernel, dtype);
+  bool whole = true;
+  for (const bool backward : {false, true}) {
+    for (const bool causal : {false, true}) {
+      AttentionRows& rows = out[backward ? 1 : 0][causal ? 1 : 0];
+      rows = own.find(backward, causal);
+      whole = whole && !rows.empty();
+    }
+  }
+  if (whole) return out;
+  const KernelRows standard(table, table.default_kernel, dtype);
+  for (const bool backward : {false, true}) {
+    for (const bool causal : {false, true}) {
+      AttentionRows& rows = out[backward ? 1 : 0][causal ? 1 : 0];
+      if (rows.empty()) rows = standard.find(backward, causal);
+    }
+  }
+  return out;
 }
 
 }  // namespace eratos::calibration

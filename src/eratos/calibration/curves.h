@@ -2,6 +2,7 @@
 // row for, and what that substitution costs.
 #pragma once
 
+#include <array>
 #include <string_view>
 
 #include "eratos/base/inplace_vector.h"
@@ -35,5 +36,9 @@ using AttentionRows = InplaceVector<AttentionRow, 8>;
 // More than 8 head dims: the rest is left out.
 AttentionRows attention_curves(const AttentionTable& table, std::string_view kernel, bool backward,
                                bool causal, DType dtype);
+
+// The same for [backward][causal] at once.
+using PassRows = std::array<std::array<AttentionRows, 2>, 2>;
+PassRows attention_passes(const AttentionTable& table, std::string_view kernel, DType dtype);
 
 }  // namespace eratos::calibration

@@ -78,40 +78,64 @@ GemmConstants fold_gemm(const hardware::AcceleratorSpec& part, DType dtype,
   return c;
 }
 
-AttentionRows fold_attention(const hardware::AcceleratorSpec& part,
-                             const calibration::AttentionTable& table, std::string_view kernel,
-                             bool backward, bool causal, DType dtype, double factor) {
-  AttentionRows rows;
-  for (const calibration::AttentionRow& curve :
-       calibration::attention_curves(table, kernel, backward, causal, dtype)) {
+void fold_rows(const hardware::AcceleratorSpec& part, const calibration::AttentionRows& curves,
+               double factor, AttentionRows& rows) {
+  for (const calibration::AttentionRow& curve : curves) {
     if (rows.size() == AttentionRows::capacity() || curve.rate.value <= 0) continue;
     rows.push_back({static_cast<double>(curve.head_dim), 1.0 / (curve.rate.value * factor),
                     curve.s0, curve.fill * part.compute_units});
   }
+}
+
+using PassRows = std::array<std::array<AttentionRows, 2>, 2>;
+
+void fold_attention(const hardware::AcceleratorSpec& part, const calibration::AttentionTable& table,
+                    std::string_view kernel, DType dtype, double factor, PassRows& out) {
+  const calibration::PassRows curves = calibration::attention_passes(table, kernel, dtype);
   const double peak = peak_or_wider(part, DType::bf16);
-  if (dtype == DType::bf16 && rows.empty() && peak > 0) {
-    rows.push_back({128.0, 1.0 / (peak * kDefaultAttention * factor), kDefaultAttentionS0, 0.0});
+  for (std::size_t pass = 0; pass < out.size(); ++pass) {
+    for (std::size_t mask = 0; mask < out[pass].size(); ++mask) {
+      AttentionRows& rows = out[pass][mask];
+      fold_rows(part, curves[pass][mask], factor, rows);
+      if (dtype != DType::bf16 || !rows.empty() || peak <= 0) continue;
+      rows.push_back({128.0, 1.0 / (peak * kDefaultAttention * factor), kDefaultAttentionS0, 0.0});
+    }
   }
-  return rows;
 }
 
 // How much slower `dtype` is than 16 bits where the kernel is the same: by rows of its own if the
-// calibration has them, else by matrix peak, and never faster than 16 bits without rows.
+// calibration has them, else by matrix peak, and never faster than 16 bits without rows. `own`: it has.
 double attention_factor(const hardware::AcceleratorSpec& part,
                         const calibration::AttentionTable& table, std::string_view kernel,
-                        DType dtype) {
+                        DType dtype, bool own) {
   const double reference =
       std::max(part.peak_of(DType::bf16).value, part.peak_of(DType::fp16).value);
   if (dtype == DType::bf16 && part.peak_of(dtype).value > 0) return 1;
-  const auto own = dtype == DType::bf16
-                       ? calibration::AttentionRows{}
-                       : calibration::attention_curves(table, kernel, false, true, dtype);
-  if (!own.empty() && own[0].rate.value > 0) {
-    const auto base = calibration::attention_curves(table, kernel, false, true, DType::bf16);
-    if (!base.empty()) return base[0].rate / own[0].rate;
+  if (own && dtype != DType::bf16) {
+    const auto rows = calibration::attention_curves(table, kernel, false, true, dtype);
+    if (!rows.empty() && rows[0].rate.value > 0) {
+      const auto base = calibration::attention_curves(table, kernel, false, true, DType::bf16);
+      if (!base.empty()) return base[0].rate / rows[0].rate;
+    }
   }
   const double peak = peak_or_wider(part, dtype);
   return peak > 0 ? std::max(1.0, reference / peak) : 1.0;
+}
+
+// Formats that the table has curves of, and whether a job's kernel has its own in fp8.
+struct AttentionFormats {
+  std::array<bool, 10> any{};
+  bool own_fp8 = false;
+};
+
+AttentionFormats formats_of(const calibration::AttentionTable& table, std::string_view kernel) {
+  AttentionFormats out;
+  for (const calibration::AttentionCurve& c : table.curves) {
+    out.any[static_cast<std::size_t>(c.dtype)] = true;
+    if (c.dtype != DType::fp8 || out.own_fp8) continue;
+    out.own_fp8 = c.kernel == kernel || c.kernel == table.default_kernel;
+  }
+  return out;
 }
 
 }  // namespace
@@ -136,22 +160,14 @@ KernelContext make_context(const hardware::AcceleratorSpec& part,
 
   const calibration::AttentionTable& table = calibration.attention;
   const double attention = training ? factors.attention : 1.0;
-  const bool own_fp8 = std::any_of(table.curves.begin(), table.curves.end(), [&](const auto& c) {
-    return c.dtype == DType::fp8 &&
-           (c.kernel == attention_kernel || c.kernel == table.default_kernel);
-  });
-  for (const bool backward : {false, true}) {
-    for (const bool causal : {false, true}) {
-      context.attention[backward ? 1 : 0][causal ? 1 : 0] =
-          fold_attention(part, table, attention_kernel, backward, causal, DType::bf16, attention);
-      if (!own_fp8) continue;
-      context.attention_fp8[backward ? 1 : 0][causal ? 1 : 0] =
-          fold_attention(part, table, attention_kernel, backward, causal, DType::fp8, attention);
-    }
+  const AttentionFormats formats = formats_of(table, attention_kernel);
+  fold_attention(part, table, attention_kernel, DType::bf16, attention, context.attention);
+  if (formats.own_fp8) {
+    fold_attention(part, table, attention_kernel, DType::fp8, attention, context.attention_fp8);
   }
   for (std::size_t i = 0; i < context.attention_dtype_factor.size(); ++i) {
     context.attention_dtype_factor[i] =
-        attention_factor(part, table, attention_kernel, static_cast<DType>(i));
+        attention_factor(part, table, attention_kernel, static_cast<DType>(i), formats.any[i]);
   }
   context.head_dim_64 = table.head_dim_64;
   context.sinks_seconds_factor = factors.attention_sinks > 0 ? 1.0 / factors.attention_sinks : 1.0;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +24,8 @@ bool drops_output(Module m) {
 
 // Ops [begin, end) of forward that are made again together.
 struct Stretch {
-  std::size_t begin = 0;
-  std::size_t end = 0;
+  std::uint16_t begin = 0;
+  std::uint16_t end = 0;
   bool made = false;    // already stands in backward
   bool needed = false;  // by the op at hand
 };
@@ -35,7 +36,10 @@ class Recompute {
  public:
   explicit Recompute(ops::Program& p) : p_(p) { ERATOS_CHECK(p.tensors.size() <= kMaxTensors); }
 
-  void add(std::size_t begin, std::size_t end) { stretches_.push_back({begin, end, false, false}); }
+  void add(std::size_t begin, std::size_t end) {
+    stretches_.push_back(
+        {static_cast<std::uint16_t>(begin), static_cast<std::uint16_t>(end), false, false});
+  }
 
   // Forgets all that the stretches made.
   void drop_all() {
@@ -53,12 +57,13 @@ class Recompute {
   // Forgets what the stretches made. A tensor that ops outside them read in forward as well is
   // kept, unless its maker discards its output.
   void drop(bool discards_output_modules) {
+    const std::bitset<kMaxTensors> outside = read_outside();
     for (const Stretch& s : stretches_) {
       for (std::size_t i = s.begin; i < s.end; ++i) {
         for (const TensorId id : p_.forward[i].writes) {
           if (!p_.tensors[id].saved) continue;
           const bool discards = discards_output_modules && drops_output(p_.forward[i].module);
-          if (!discards && read_outside(id)) continue;
+          if (!discards && outside.test(id)) continue;
           p_.tensors[id].saved = false;
           dropped_.set(id);
         }
@@ -69,6 +74,7 @@ class Recompute {
   // Puts each stretch before the first backward op that reads what it made (or at the front), those
   // it depends on before it, and keeps what they read from elsewhere.
   void insert(bool at_front) {
+    find_makers();
     for (std::size_t j = 0; j < p_.backward.size(); ++j) {
       bool any = false;
       if (at_front && j == 0) {
@@ -84,7 +90,7 @@ class Recompute {
         s.needed = false;
         s.made = true;
         p_.backward.insert(at(p_.backward, j), at(p_.forward, s.begin), at(p_.forward, s.end));
-        for (std::size_t n = s.end - s.begin; n > 0; --n) {
+        for (int n = s.end - s.begin; n > 0; --n) {
           p_.backward[j++].pass = ops::Pass::recompute;
         }
       }
@@ -96,25 +102,29 @@ class Recompute {
     return list.begin() + static_cast<std::ptrdiff_t>(i);
   }
 
-  Stretch* maker_of(TensorId id) {
-    for (Stretch& s : stretches_) {
-      for (std::size_t i = s.begin; i < s.end; ++i) {
-        const auto& writes = p_.forward[i].writes;
-        if (std::find(writes.begin(), writes.end(), id) != writes.end()) return &s;
+  // The first stretch that writes each tensor.
+  void find_makers() {
+    std::fill_n(makers_.begin(), p_.tensors.size(), kNobody);
+    for (std::size_t n = stretches_.size(); n-- > 0;) {
+      for (std::size_t i = stretches_[n].begin; i < stretches_[n].end; ++i) {
+        for (const TensorId id : p_.forward[i].writes) makers_[id] = static_cast<std::uint16_t>(n);
       }
     }
-    return nullptr;
   }
 
-  bool read_outside(TensorId id) const {
+  Stretch* maker_of(TensorId id) {
+    return makers_[id] == kNobody ? nullptr : &stretches_[makers_[id]];
+  }
+
+  std::bitset<kMaxTensors> read_outside() const {
+    std::bitset<kMaxTensors> read;
     std::size_t next = 0;
     for (std::size_t i = 0; i < p_.forward.size(); ++i) {
       while (next < stretches_.size() && i >= stretches_[next].end) ++next;
       if (next < stretches_.size() && i >= stretches_[next].begin) continue;
-      const auto& reads = p_.forward[i].reads;
-      if (std::find(reads.begin(), reads.end(), id) != reads.end()) return true;
+      for (const TensorId id : p_.forward[i].reads) read.set(id);
     }
-    return false;
+    return read;
   }
 
   bool need(TensorId id) {
@@ -143,9 +153,12 @@ class Recompute {
     }
   }
 
+  static constexpr std::uint16_t kNobody = 0xffff;
+
   ops::Program& p_;
   InplaceVector<Stretch, kMaxStretches> stretches_;
   std::bitset<kMaxTensors> dropped_;
+  std::array<std::uint16_t, kMaxTensors> makers_;  // of the program's own tensors; insert() fills it
 };
 
 // Where the final norm and the output layer begin (MTP modules carry a head of their own).

@@ -14,37 +14,59 @@ namespace eratos::memory {
 namespace {
 
 constexpr std::int16_t kNever = -1;
+constexpr std::int16_t kKept = 0x7fff;  // survives the list
 
 // Left uninitialised: only the entries of the program's own tensors are used.
 struct Lifetimes {
   std::array<double, ops::kMaxTensors> bytes;  // rounded up
   std::array<std::int16_t, ops::kMaxTensors> last_read;
   std::array<bool, ops::kMaxTensors> alive;
+  std::array<bool, ops::kMaxTensors> made;  // written by some op
 };
 
+// Last readers in `list`; what it writes joins `life.made`.
 void find_last_reads(const std::vector<ops::Op>& list, std::size_t tensors, Lifetimes& life) {
   std::fill_n(life.last_read.begin(), tensors, kNever);
   for (std::size_t i = 0; i < list.size(); ++i) {
     for (const ops::TensorId id : list[i].reads) life.last_read[id] = static_cast<std::int16_t>(i);
+    for (const ops::TensorId id : list[i].writes) life.made[id] = true;
   }
 }
 
-double round_up(double bytes, double rounding) {
-  if (rounding <= 1) return bytes;
-  const double blocks = bytes / rounding;
-  const auto whole = static_cast<double>(static_cast<std::int64_t>(blocks));
-  return (whole < blocks ? whole + 1 : whole) * rounding;
-}
+// Up to whole blocks.
+class Rounding {
+ public:
+  // The product with a reciprocal is the quotient where that is exact, and no slow division.
+  explicit Rounding(double block)
+      : block_(block), inverse_(1 / block), exact_(is_power_of_two(block)) {}
+
+  double up(double bytes) const {
+    if (block_ <= 1) return bytes;
+    const double blocks = exact_ ? bytes * inverse_ : bytes / block_;
+    const auto whole = static_cast<double>(static_cast<std::int64_t>(blocks));
+    return (whole < blocks ? whole + 1 : whole) * block_;
+  }
+
+ private:
+  static bool is_power_of_two(double x) {
+    if (!(x >= 1) || x > 1e15) return false;
+    const auto whole = static_cast<std::int64_t>(x);
+    return static_cast<double>(whole) == x && (whole & (whole - 1)) == 0;
+  }
+
+  double block_;
+  double inverse_;
+  bool exact_;
+};
 
 struct Peak {
   double bytes = 0;
   ops::Module module = ops::Module::residual;
 };
 
-// Runs one list. `keep` says which tensors survive their last read here, `skip` which ops do not
-// run.
-template <class Keep, class Skip>
-Peak run(const std::vector<ops::Op>& list, double live, Lifetimes& life, Keep keep, Skip skip) {
+// Runs one list. `skip` says which ops do not run. What is not kept goes with its last reader.
+template <class Skip>
+Peak run(const std::vector<ops::Op>& list, double live, Lifetimes& life, Skip skip) {
   Peak peak{live, ops::Module::residual};
   for (std::size_t i = 0; i < list.size(); ++i) {
     const ops::Op& op = list[i];
@@ -56,7 +78,7 @@ Peak run(const std::vector<ops::Op>& list, double live, Lifetimes& life, Keep ke
     }
     if (live > peak.bytes) peak = {live, op.module};
     const auto release = [&](ops::TensorId id) {
-      if (!life.alive[id] || keep(id) || life.last_read[id] > static_cast<std::int16_t>(i)) return;
+      if (!life.alive[id] || life.last_read[id] > static_cast<std::int16_t>(i)) return;
       life.alive[id] = false;
       live -= life.bytes[id];
     };
@@ -65,6 +87,8 @@ Peak run(const std::vector<ops::Op>& list, double live, Lifetimes& life, Keep ke
   }
   return peak;
 }
+
+constexpr auto kNothing = [](const ops::Op&) { return false; };
 
 void count_parameters(const ops::Program& p, ProgramMemory& out) {
   for (std::size_t i = 0; i < p.parameters.size(); ++i) {
@@ -133,52 +157,45 @@ void walk(const ops::Program& p, Bytes rounding, bool split, ProgramMemory& out)
   out.name = p.name;
   count_parameters(p, out);
   Lifetimes life;
+  const Rounding block(rounding.value);
   double saved = 0;
   double offloaded = 0;  // of them: there during forward and backward, but not between
   for (std::size_t i = 0; i < count; ++i) {
     const ops::Tensor& t = p.tensors[i];
-    life.bytes[i] = round_up(t.bytes().value, rounding.value);
+    life.bytes[i] = block.up(t.bytes().value);
     life.alive[i] = false;
+    life.made[i] = false;
     if (t.saved) saved += life.bytes[i];
     if (t.saved && t.offloaded) offloaded += life.bytes[i];
   }
 
   // Forward: the input is there; kept tensors and the output stay.
   find_last_reads(p.forward, count, life);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (p.tensors[i].saved) life.last_read[i] = kKept;
+  }
+  if (p.output != ops::kNoTensor) life.last_read[p.output] = kKept;
   double live = 0;
   if (p.input != ops::kNoTensor) {
     life.alive[p.input] = true;
     live += life.bytes[p.input];
   }
-  const Peak forward = run(
-      p.forward, live, life,
-      [&](ops::TensorId id) { return p.tensors[id].saved || id == p.output; },
-      [](const ops::Op&) { return false; });
+  const Peak forward = run(p.forward, live, life, kNothing);
 
   // Backward: everything kept is there, and so is the gradient that comes in: what backward reads
   // and nothing writes.
   find_last_reads(p.backward, count, life);
-  live = saved;
-  std::array<bool, ops::kMaxTensors> made;
-  std::fill_n(made.begin(), count, false);
-  for (const auto* list : {&p.forward, &p.backward}) {
-    for (const ops::Op& op : *list) {
-      for (const ops::TensorId id : op.writes) made[id] = true;
-    }
-  }
   const auto begin_backward = [&] {
     live = saved;
     for (std::size_t i = 0; i < count; ++i) {
       life.alive[i] = p.tensors[i].saved;
-      if (life.last_read[i] == kNever || life.alive[i] || made[i] || i == p.input) continue;
+      if (life.last_read[i] == kNever || life.alive[i] || life.made[i] || i == p.input) continue;
       life.alive[i] = true;
       live += life.bytes[i];
     }
   };
   begin_backward();
-  const Peak backward = run(
-      p.backward, live, life, [](ops::TensorId) { return false; },
-      [](const ops::Op&) { return false; });
+  const Peak backward = run(p.backward, live, life, kNothing);
 
   // The same with the weights' gradients put off: what they read stays, what only they make does
   // not come to be.
@@ -188,16 +205,20 @@ void walk(const ops::Program& p, Bytes rounding, bool split, ProgramMemory& out)
     double put_off = 0;
     for (std::size_t i = 0; i < count; ++i) {
       if (!wanted[i]) continue;
-      put_off += round_up(put_off_bytes(p, static_cast<ops::TensorId>(i)).value, rounding.value);
+      put_off += block.up(put_off_bytes(p, static_cast<ops::TensorId>(i)).value);
     }
     begin_backward();
-    const Peak gradient = run(
-        p.backward, live, life, [&](ops::TensorId id) { return wanted[id]; },
-        [](const ops::Op& op) { return op.pass == ops::Pass::wgrad; });
+    std::array<std::int16_t, ops::kMaxTensors> last_read;
+    std::copy_n(life.last_read.begin(), count, last_read.begin());
+    for (std::size_t i = 0; i < count; ++i) {
+      if (wanted[i]) life.last_read[i] = kKept;
+    }
+    const Peak gradient = run(p.backward, live, life,
+                              [](const ops::Op& op) { return op.pass == ops::Pass::wgrad; });
+    std::copy_n(last_read.begin(), count, life.last_read.begin());
     std::copy_n(wanted.begin(), count, life.alive.begin());
-    const Peak weight = run(
-        p.backward, put_off, life, [](ops::TensorId) { return false; },
-        [](const ops::Op& op) { return op.pass != ops::Pass::wgrad; });
+    const Peak weight = run(p.backward, put_off, life,
+                            [](const ops::Op& op) { return op.pass != ops::Pass::wgrad; });
     out.weight_peak = Bytes{weight.bytes};
     out.put_off = Bytes{put_off};
     out.gradient_peak = Bytes{gradient.bytes};

@@ -6,11 +6,12 @@ namespace eratos::apps {
 
 namespace {
 
-constexpr std::string_view kOneJob = " project memory check explain import export ";
-constexpr std::string_view kJobs = " project memory check explain import export compare ";
-constexpr std::string_view kProjections = " project memory check explain validate compare ";
+constexpr std::string_view kOneJob = " project memory check explain import export search ";
+constexpr std::string_view kJobs = " project memory check explain import export compare search ";
+constexpr std::string_view kProjections =
+    " project memory check explain validate compare search ";
 constexpr std::string_view kAll =
-    " project memory check explain compare schedule import export list show validate "
+    " project memory check explain compare schedule search import export list show validate "
     "calibrate completion man ";
 constexpr std::string_view kSchedule = " schedule ";
 constexpr std::string_view kDrawn = " project schedule ";
@@ -49,7 +50,7 @@ constexpr Flag kFlags[] = {
      " memory "},
     {"--calibration", "", Value::text, "FILE", false,
      "numbers of `eratos calibrate`, or your own, in place of the catalogue's", "",
-     " project memory check explain validate compare calibrate "},
+     " project memory check explain validate compare calibrate search "},
     {"--require-fit", "", Value::none, "", false, "exit with 1 when the job does not fit", "",
      " project memory check compare "},
     {"--to", "", Value::text, "TARGET", false, "megatron, primus, nanotron or torchtitan",
@@ -66,6 +67,11 @@ constexpr Flag kFlags[] = {
     {"--shipped", "", Value::none, "", false,
      "fit the catalogue's own constants, from what is known of each class before any run", "",
      " calibrate "},
+    {"--axes", "", Value::text, "AXIS=VALUES", true,
+     "tp=1,2,4 lists, pp=1..16 doubles, vpp!=8 excludes, mbs=job pins; rest=job pins all others", "",
+     " search "},
+    {"--explain-space", "", Value::none, "", false,
+     "count the candidates axis by axis, and what each rule removed", "", " search "},
     {"--pp", "", Value::count, "N", false,
      "ranks of the pipeline; with --times, what the file says where it is left out", "",
      kSchedule},
@@ -138,7 +144,7 @@ constexpr Flag kFlags[] = {
     {"--format", "", Value::text, "NAME", false, "text, json, csv, markdown or html",
      "text json csv markdown html", " project memory compare "},
     {"--format", "", Value::text, "NAME", false, "text or json", "text json",
-     " check explain import list show calibrate "},
+     " check explain import list show calibrate search "},
     {"--format", "", Value::text, "NAME", false, "text, json or csv", "text json csv",
      " validate "},
     {"--output", "-o", Value::text, "FILE", false,

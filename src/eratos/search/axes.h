@@ -1,0 +1,27 @@
+// What an axis may be told, and what it is when nothing is said.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "eratos/search/space.h"
+
+namespace eratos::search {
+
+// The value that `word` names on an axis, or nothing. Recomputations that the space does not know
+// yet are added to it.
+std::optional<Value> value_of(Space& space, AxisId axis, std::string_view word);
+
+// What the job says.
+Value value_of_job(Space& space, AxisId axis);
+
+// Every value that could be legal for this model on this cluster, the job's own among them; the
+// first one stands for the axis where it changes nothing.
+std::vector<Value> default_values(Space& space, AxisId axis);
+
+// Words of an axis whose values have names, for messages; empty where they are numbers.
+std::vector<std::string> words_of(AxisId axis);
+
+}  // namespace eratos::search

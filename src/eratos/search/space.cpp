@@ -1,0 +1,147 @@
+#include "eratos/search/space.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "eratos/parallel/schedules.h"
+
+namespace eratos::search {
+
+namespace {
+
+// A sharding's number holds its stage and its group.
+constexpr int kStages = 8;
+
+void apply_split(const Space& space, int number, job::JobSpec& job) {
+  if (number == 0) {
+    job.layout = space.base.layout;
+    return;
+  }
+  job.layout = job::LayoutSpec{};
+  if (number == 2) job.layout.stages = balanced_stages(job, job.parallel.pp * job.parallel.vpp);
+}
+
+}  // namespace
+
+std::uint64_t Space::raw() const {
+  std::uint64_t product = 1;
+  for (const std::vector<Value>& values : axes) product *= values.size();
+  return product;
+}
+
+std::vector<job::StageLayout> balanced_stages(const job::JobSpec& job, int stages) {
+  const int layers = job.model.layers();
+  const int extra = layers % stages;
+  const int begin = (stages - extra) / 2;
+  std::vector<job::StageLayout> out(static_cast<std::size_t>(stages));
+  for (int i = 0; i < stages; ++i) {
+    const bool more = i >= begin && i < begin + extra;
+    out[static_cast<std::size_t>(i)].layers = layers / stages + (more ? 1 : 0);
+  }
+  out.front().embedding = true;
+  out.back().output = true;
+  if (job.mtp) out.back().mtp = job.model.mtp_layers;
+  return out;
+}
+
+void apply(const Space& space, AxisId axis, std::size_t at, job::JobSpec& job) {
+  const int n = space.values(axis)[at].number;
+  switch (axis) {
+    case AxisId::precision:
+      job.precision = static_cast<job::Recipe>(n);
+      return;
+    case AxisId::tp:
+      job.parallel.tp = n;
+      return;
+    case AxisId::cp:
+      job.parallel.cp = n;
+      return;
+    case AxisId::cp_kind:
+      job.parallel.cp_kind = static_cast<parallel::CpKind>(n);
+      return;
+    case AxisId::ep:
+      job.parallel.ep = n;
+      return;
+    case AxisId::etp:
+      job.parallel.etp = n;
+      return;
+    case AxisId::sequence_parallel:
+      job.parallel.sequence_parallel = n != 0;
+      return;
+    case AxisId::micro:
+      job.batch.micro = n;
+      return;
+    case AxisId::dispatcher:
+      job.routing.dispatcher = static_cast<job::Dispatcher>(n);
+      return;
+    case AxisId::fused_loss:
+      job.loss_fused = n != 0;
+      return;
+    case AxisId::recompute:
+      job.recompute = space.recomputes[static_cast<std::size_t>(n)];
+      return;
+    case AxisId::pp:
+      job.parallel.pp = n;
+      return;
+    case AxisId::vpp:
+      job.parallel.vpp = n;
+      return;
+    case AxisId::split:
+      apply_split(space, n, job);
+      return;
+    case AxisId::schedule:
+      job.schedule.algorithm = n < 0 ? std::string_view("auto") : parallel::kScheduleFacts[n].name;
+      return;
+    case AxisId::sharding:
+      job.parallel.sharding = static_cast<parallel::Sharding>(n % kStages);
+      job.parallel.hsdp_group = n / kStages;
+      return;
+    case AxisId::global:
+      job.batch.global = n;
+      return;
+    case AxisId::offload:
+      job.offload.optimizer = n / 100.0;
+      return;
+    case AxisId::overlap_tp:
+      job.overlap.tp = n != 0;
+      return;
+    case AxisId::overlap_moe:
+      job.overlap.moe_a2a = n != 0;
+      return;
+    case AxisId::overlap_p2p:
+      job.overlap.p2p = n != 0;
+      return;
+    case AxisId::overlap_reduce:
+      job.overlap.grad_reduce = n != 0;
+      return;
+    case AxisId::overlap_gather:
+      job.overlap.param_gather = n != 0;
+      return;
+    case AxisId::count_:
+      return;
+  }
+}
+
+void apply(const Space& space, const Candidate& candidate, job::JobSpec& job) {
+  for (std::size_t i = 0; i < kAxes; ++i) {
+    apply(space, static_cast<AxisId>(i), candidate.at[i], job);
+  }
+}
+
+std::uint64_t index_of(const Space& space, const Candidate& candidate) {
+  std::uint64_t index = 0;
+  for (std::size_t i = 0; i < kAxes; ++i) index = index * space.axes[i].size() + candidate.at[i];
+  return index;
+}
+
+Candidate candidate_at(const Space& space, std::uint64_t index) {
+  Candidate out;
+  for (std::size_t i = kAxes; i-- > 0;) {
+    out.at[i] = static_cast<std::uint8_t>(index % space.axes[i].size());
+    index /= space.axes[i].size();
+  }
+  return out;
+}
+
+}  // namespace eratos::search

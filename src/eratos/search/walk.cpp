@@ -1,0 +1,117 @@
+#include "eratos/search/walk.h"
+
+#include <numeric>
+
+namespace eratos::search {
+
+Cursor::Cursor(const Space& s) : space(s), job(s.base), scratch(std::make_unique<job::CheckedJob>()) {
+  apply(space, at, job);
+}
+
+void Cursor::set(std::size_t axis, std::size_t to) {
+  at.at[axis] = static_cast<std::uint8_t>(to);
+  apply(space, static_cast<AxisId>(axis), to, job);
+}
+
+RulesByAxis::RulesByAxis(const Space& space) {
+  for (const Rule* r : rules_of(space)) {
+    std::size_t last = 0;
+    for (std::size_t i = 0; i < kAxes; ++i) {
+      if ((r->reads & axis_bit(static_cast<AxisId>(i))) != 0) last = i;
+    }
+    at[last].push_back(r);
+  }
+}
+
+std::uint64_t Removed::total() const {
+  return std::accumulate(by_rule.begin(), by_rule.end(), std::uint64_t{0});
+}
+
+Walk::Walk(Cursor& cursor, const RulesByAxis& rules, std::size_t first, std::size_t last)
+    : cursor_(cursor), rules_(rules), first_(first), last_(last) {
+  behind_[kAxes] = 1;
+  for (std::size_t i = kAxes; i-- > 0;) behind_[i] = behind_[i + 1] * cursor.space.axes[i].size();
+}
+
+const Rule* Walk::refusing(std::size_t axis) const {
+  const Partial partial{cursor_.space, cursor_.at, cursor_.job, *cursor_.scratch};
+  for (const Rule* r : rules_.at[axis]) {
+    if (r->refuses(partial)) return r;
+  }
+  return nullptr;
+}
+
+bool Walk::next(Removed& removed) {
+  if (depth_ == kNotBegun) {
+    depth_ = first_;
+    next_[first_] = 0;
+  }
+  for (;;) {
+    if (next_[depth_] == cursor_.space.axes[depth_].size()) {
+      if (depth_ == first_) return false;
+      --depth_;
+      continue;
+    }
+    cursor_.set(depth_, next_[depth_]++);
+    if (const Rule* r = refusing(depth_)) {
+      removed.by_rule[static_cast<std::size_t>(r - rules().data())] += behind_[depth_ + 1];
+      removed.at_axis[depth_] += behind_[depth_ + 1];
+      continue;
+    }
+    if (depth_ + 1 == last_) return true;
+    next_[++depth_] = 0;
+  }
+}
+
+Tails::Tails(Cursor& cursor, const RulesByAxis& rules)
+    : cursor_(cursor), walk_(cursor, rules, kScreenedAxes, kAxes) {
+  AxisSet reads = 0;
+  for (std::size_t i = kScreenedAxes; i < kAxes; ++i) {
+    for (const Rule* r : rules.at[i]) reads |= r->reads;
+  }
+  for (std::size_t i = 0; i < kScreenedAxes; ++i) {
+    if ((reads & axis_bit(static_cast<AxisId>(i))) != 0) read_.push_back(i);
+  }
+}
+
+const TailCount& Tails::of_prefix() {
+  std::uint64_t key = 0;
+  for (const std::size_t axis : read_) {
+    key = key * cursor_.space.axes[axis].size() + cursor_.at.at[axis];
+  }
+  const auto [at, fresh] = known_.try_emplace(key);
+  TailCount& tail = at->second;
+  if (!fresh) return tail;
+  Removed removed;
+  walk_.restart();
+  while (walk_.next(removed)) ++tail.legal;
+  for (std::size_t i = 0; i < removed.by_rule.size(); ++i) {
+    if (removed.by_rule[i] > 0) tail.by_rule.emplace_back(i, removed.by_rule[i]);
+  }
+  for (std::size_t i = 0; i < kAxes; ++i) {
+    if (removed.at_axis[i] > 0) tail.at_axis.emplace_back(i, removed.at_axis[i]);
+  }
+  return tail;
+}
+
+void add(const TailCount& tail, Removed& to) {
+  for (const auto& [rule, candidates] : tail.by_rule) to.by_rule[rule] += candidates;
+  for (const auto& [axis, candidates] : tail.at_axis) to.at_axis[axis] += candidates;
+}
+
+Count count(const Space& space) {
+  Count out;
+  out.raw = space.raw();
+  Cursor cursor(space);
+  const RulesByAxis by_axis(space);
+  Walk walk(cursor, by_axis, 0, kScreenedAxes);
+  Tails tails(cursor, by_axis);
+  while (walk.next(out.removed)) {
+    const TailCount& tail = tails.of_prefix();
+    out.legal += tail.legal;
+    add(tail, out.removed);
+  }
+  return out;
+}
+
+}  // namespace eratos::search

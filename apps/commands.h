@@ -31,7 +31,7 @@ struct Command {
   X(explain,    "explain",    "JOB [KEY]",    1, 2, "one number as a tree: formula, inputs, source") \
   X(compare,    "compare",    "JOB ...",      1, kAnyNumber, "side by side: what differs, what it costs, why") \
   X(schedule,   "schedule",   "",             0, 0, "pipeline schedules: makespan, bubble, peak memory, compared and drawn") \
-  X(search,     "search",     "JOB",          1, kAnyNumber, "which configuration to run: the space, its legal part") \
+  X(search,     "search",     "JOB",          1, kAnyNumber, "which configuration to run: the whole legal space, with a proof") \
   X(validate,   "validate",   "RUNS.csv ...", 1, kAnyNumber, "projections against measured runs")   \
   X(calibrate,  "calibrate",  "RUNS.csv ...", 1, kAnyNumber, "constants of parts and frameworks, fitted to measured runs; or those of kernels and collectives") \
   X(import_,    "import",     "JOB",          1, 1, "the normalised job, and where each value came from") \

@@ -7,7 +7,7 @@ namespace eratos::apps {
 
 enum ExitCode : int {
   kAnswered = 0,
-  kDoesNotFit = 1,  // answered, and the job does not fit (--require-fit)
+  kDoesNotFit = 1,  // answered, and the job does not fit (--require-fit); a search found nothing
   kUsage = 2,
   kBadInput = 3,     // every fault on standard error as file:line:column: error: message
   kEnvironment = 4,  // a name that is free but cannot be written, a missing device or library
@@ -22,14 +22,15 @@ struct ExitMeaning {
 
 inline constexpr ExitMeaning kExitMeanings[] = {
     {kAnswered, "answered"},
-    {kDoesNotFit, "answered, and the job does not fit (with --require-fit)"},
+    {kDoesNotFit,
+     "answered, and the job does not fit (with --require-fit), or a search found nothing that does"},
     {kUsage,
      "usage: an unknown command or flag, a missing word, a file or folder in the way of --output"},
     {kBadInput, "bad input: every fault as file:line:column: error: message"},
     {kEnvironment,
      "the environment: what --output names cannot be written (no such folder, no right, full)"},
     {kBug, "a bug of eratos"},
-    {kInterrupted, "interrupted"},
+    {kInterrupted, "interrupted; `search` answers with the best so far"},
 };
 
 }  // namespace eratos::apps

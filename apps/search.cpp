@@ -10,9 +10,19 @@
 #include "apps/commands.h"
 #include "apps/exit_code.h"
 #include "apps/load_job.h"
+#include "apps/numbers.h"
 #include "apps/output.h"
+#include "apps/search_run.h"
+#include "eratos/job/job.h"
+#include "eratos/projection/projection.h"
+#include "eratos/reader/job_yaml.h"
+#include "eratos/report/search.h"
 #include "eratos/report/space.h"
+#include "eratos/search/around.h"
+#include "eratos/search/evaluate.h"
+#include "eratos/search/exhaustive.h"
 #include "eratos/search/legality.h"
+#include "eratos/search/nearest.h"
 #include "eratos/search/space.h"
 #include "eratos/search/walk.h"
 #include "eratos/version.h"
@@ -77,6 +87,82 @@ int explain_space(const search::Space& space, const Arguments& arguments, Format
                  arguments, count.legal > 0 ? kAnswered : kDoesNotFit);
 }
 
+// What the reports point into; stays where it was made.
+struct Shown {
+  job::JobSpec spec;
+  job::CheckedJob checked;
+  projection::Projection projection;
+  report::Answer answer;
+};
+
+// Errors: not legal; then there is nothing to show.
+std::unique_ptr<Shown> show(const Job& job, const job::JobSpec& spec) {
+  auto out = std::make_unique<Shown>();
+  out->spec = spec;
+  if (!job::check(out->spec, out->checked).empty()) return nullptr;
+  if (!projection::schedule_faults(out->checked).empty()) return nullptr;
+  out->projection = projection::project(out->checked, job.calibration, job.options, *job.workspace);
+  out->answer = {.spec = &out->spec,
+                 .checked = &out->checked,
+                 .projection = &out->projection,
+                 .job = reader::job_to_node(out->spec),
+                 .version = std::string(kVersion)};
+  return out;
+}
+
+std::vector<report::Nearby> nearby(const Job& job, const job::JobSpec& spec) {
+  constexpr std::size_t kMost = 5;
+  std::vector<report::Nearby> out;
+  for (const search::Neighbour& n :
+       search::nearest_that_fit(spec, job.calibration, job.options, kMost, *job.workspace)) {
+    out.push_back({n.change, n.screen.device_peak, n.screen.step_lower_bound});
+  }
+  return out;
+}
+
+int exit_code(const report::SearchAnswer& answer) {
+  if (answer.interrupted) return kInterrupted;
+  return answer.top.empty() ? kDoesNotFit : kAnswered;
+}
+
+constexpr double kTop = 5;
+
+int search_all(const Job& job, const search::Space& space, const Arguments& arguments,
+               Format format) {
+  search::Exhaustive method(space, static_cast<std::size_t>(number_of(arguments, "--top", kTop)));
+  const SearchRun run{space, job.calibration, job.options,
+                      static_cast<int>(number_of(arguments, "--threads", 0))};
+  report::SearchAnswer answer;
+  answer.interrupted = !run_method(method, run);
+  const search::Outcome& outcome = method.outcome();
+  answer.space = &space;
+  answer.outcome = &outcome;
+  answer.version = std::string(kVersion);
+  answer.capacity = space.base.cluster.accelerator.memory_visible * (1.0 - job.options.memory_margin);
+
+  std::vector<std::unique_ptr<Shown>> shown;
+  search::Evaluator evaluator(space, job.calibration, job.options);
+  for (const search::Found& found : outcome.top) {
+    job::JobSpec spec = space.base;
+    search::apply(space, found.at, spec);
+    shown.push_back(show(job, spec));
+    answer.top.push_back({shown.back()->answer, found.at,
+                          search::steps_around(space, found.at, job.options, evaluator)});
+    answer.top.back().within_band = shown.back()->projection.confidence.step.first.value <=
+                                    shown.front()->projection.confidence.step.second.value;
+  }
+  const std::unique_ptr<Shown> own = show(job, space.base);
+  if (own != nullptr) answer.own = &own->answer;
+  if (outcome.top.empty() && !answer.interrupted) {
+    job::JobSpec spec = space.base;
+    if (outcome.any_too_big) search::apply(space, outcome.least, spec);
+    answer.nearby = nearby(job, spec);
+  }
+  return deliver(format == Format::json ? report::search_json(answer)
+                                        : report::search_text(answer, style_of(arguments)),
+                 arguments, exit_code(answer));
+}
+
 }  // namespace
 
 int run_search(const Arguments& arguments) {
@@ -93,7 +179,8 @@ int run_search(const Arguments& arguments) {
   }
   const Result<search::Space> space = search::space_of((*job)->read.job, request->axes);
   if (!space) return report_faults(space.error());
-  return explain_space(*space, arguments, *format);
+  if (arguments.has("--explain-space")) return explain_space(*space, arguments, *format);
+  return search_all(**job, *space, arguments, *format);
 }
 
 }  // namespace eratos::apps

@@ -60,7 +60,7 @@ TEST(Space, DefaultsDivideAndExclusionsLeaveTheRest) {
   EXPECT_EQ(listed(*space, AxisId::ep), "1");
   EXPECT_EQ(listed(*space, AxisId::global), "64");
   EXPECT_EQ(listed(*space, AxisId::precision), "bf16");
-  EXPECT_EQ(listed(*space, AxisId::overlap_gather), "true,false");
+  EXPECT_EQ(listed(*space, AxisId::overlap_gather), "false,true");
 }
 
 TEST(Space, AJobsOwnValueIsAlwaysThere) {

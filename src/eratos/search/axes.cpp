@@ -275,7 +275,7 @@ std::vector<Value> dispatchers(const job::JobSpec& s) {
 
 std::vector<Value> both_if(bool worth) {
   if (!worth) return {};
-  return {switch_value(true), switch_value(false)};
+  return {switch_value(false), switch_value(true)};
 }
 
 // Without the job's own, which is added where it is missing.
@@ -298,7 +298,7 @@ std::vector<Value> usual_values(Space& space, AxisId axis) {
     case AxisId::dispatcher:
       return dispatchers(s);
     case AxisId::fused_loss:
-      return {switch_value(true), switch_value(false)};
+      return {switch_value(false), switch_value(true)};
     case AxisId::recompute:
       return recompute_values(space);
     case AxisId::pp:
@@ -332,6 +332,23 @@ std::vector<Value> usual_values(Space& space, AxisId axis) {
   return {};
 }
 
+bool is_switch(AxisId axis) {
+  switch (axis) {
+    case AxisId::sequence_parallel:
+    case AxisId::fused_loss:
+    case AxisId::overlap_tp:
+    case AxisId::overlap_moe:
+    case AxisId::overlap_p2p:
+    case AxisId::overlap_reduce:
+    case AxisId::overlap_gather:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
 bool is_numeric(AxisId axis) {
   switch (axis) {
     case AxisId::tp:
@@ -348,8 +365,6 @@ bool is_numeric(AxisId axis) {
       return false;
   }
 }
-
-}  // namespace
 
 std::string word_of(const job::RecomputeSpec& r) {
   switch (r.granularity) {
@@ -453,14 +468,19 @@ Value value_of_job(Space& space, AxisId axis) {
   return {};
 }
 
+void put_in_order(AxisId axis, std::vector<Value>& values) {
+  if (!is_numeric(axis) && !is_switch(axis)) return;
+  std::sort(values.begin(), values.end(),
+            [](const Value& a, const Value& b) { return a.number < b.number; });
+}
+
 std::vector<Value> default_values(Space& space, AxisId axis) {
   std::vector<Value> out = usual_values(space, axis);
   const Value own = value_of_job(space, axis);
-  const bool there = std::any_of(out.begin(), out.end(), [&](const Value& v) { return v.number == own.number; });
+  const bool there = std::any_of(out.begin(), out.end(),
+                                 [&](const Value& v) { return v.number == own.number; });
   if (!there) out.push_back(own);
-  if (is_numeric(axis)) {
-    std::sort(out.begin(), out.end(), [](const Value& a, const Value& b) { return a.number < b.number; });
-  }
+  put_in_order(axis, out);
   return out;
 }
 

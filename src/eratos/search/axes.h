@@ -17,8 +17,14 @@ std::optional<Value> value_of(Space& space, AxisId axis, std::string_view word);
 // What the job says.
 Value value_of_job(Space& space, AxisId axis);
 
-// Every value that could be legal for this model on this cluster, the job's own among them; the
-// first one stands for the axis where it changes nothing.
+// Degrees, sequences, percents: the values stand in an order.
+bool is_numeric(AxisId axis);
+
+// Numbers ascend, and a switch is off first: the first value stands for the axis where it changes
+// nothing, and off is what every framework takes.
+void put_in_order(AxisId axis, std::vector<Value>& values);
+
+// Every value that could be legal for this model on this cluster, the job's own among them.
 std::vector<Value> default_values(Space& space, AxisId axis);
 
 // Words of an axis whose values have names, for messages; empty where they are numbers.

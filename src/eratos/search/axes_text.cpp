@@ -134,6 +134,7 @@ class Reader {
       if (each.empty()) each.push_back(part);
       for (const std::string& one : each) add(axis, word, one, out);
     }
+    put_in_order(axis, out);
     return out;
   }
 

@@ -1,0 +1,149 @@
+#include "apps/search_run.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#ifdef ERATOS_TBB
+#include <tbb/blocked_range.h>
+#include <tbb/enumerable_thread_specific.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+#endif
+
+#include "eratos/report/quantity.h"
+#include "eratos/search/evaluate.h"
+
+namespace eratos::apps {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+volatile std::sig_atomic_t interrupted = 0;
+
+extern "C" void on_search_interrupt(int /*signal*/) { interrupted = 1; }
+
+// Ctrl-C asks for the best so far while this lives.
+class Interruptible {
+ public:
+  Interruptible() : before_(std::signal(SIGINT, on_search_interrupt)) { interrupted = 0; }
+  ~Interruptible() { std::signal(SIGINT, before_); }
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+
+ private:
+  void (*before_)(int);
+};
+
+// Answers batches. Who answers which ask does not change the answer.
+class Pool {
+ public:
+  explicit Pool(const SearchRun& run)
+      : run_(run)
+#ifdef ERATOS_TBB
+        ,
+        arena_(run.threads > 0 ? run.threads : tbb::task_arena::automatic)
+#endif
+  {
+  }
+
+  void answer(std::span<const search::Ask> asks, std::vector<search::Tell>& tells) {
+    tells.resize(asks.size());
+#ifdef ERATOS_TBB
+    // Neighbours in a batch of screens share a layer's shapes: hand them out in runs.
+    const std::size_t piece = asks[0].what == search::Ask::What::screen ? 64 : 2;
+    arena_.execute([&] {
+      tbb::parallel_for(
+          tbb::blocked_range<std::size_t>(0, asks.size(), piece),
+          [&](const tbb::blocked_range<std::size_t>& range) {
+            search::Evaluator& own = *evaluators_.local();
+            for (std::size_t i = range.begin(); i < range.end(); ++i) tells[i] = own.answer(asks[i]);
+          },
+          tbb::simple_partitioner());
+    });
+#else
+    for (std::size_t i = 0; i < asks.size(); ++i) tells[i] = evaluator_->answer(asks[i]);
+#endif
+  }
+
+ private:
+  std::unique_ptr<search::Evaluator> make() const {
+    return std::make_unique<search::Evaluator>(run_.space, run_.calibration, run_.options);
+  }
+
+  const SearchRun& run_;
+#ifdef ERATOS_TBB
+  tbb::task_arena arena_;
+  tbb::enumerable_thread_specific<std::unique_ptr<search::Evaluator>> evaluators_{
+      [this] { return make(); }};
+#else
+  std::unique_ptr<search::Evaluator> evaluator_ = make();
+#endif
+};
+
+// A line a second on standard error, after the first.
+class Reporter {
+ public:
+  explicit Reporter(const SearchRun& run) : run_(run) {}
+
+  void count(std::span<const search::Ask> asks) {
+    (asks[0].what == search::Ask::What::screen ? screened_ : projected_) += asks.size();
+  }
+
+  void tell(const search::Method& method) {
+    const Clock::time_point now = Clock::now();
+    if (now - last_ < std::chrono::seconds(1)) return;
+    last_ = now;
+    const double gone = std::chrono::duration<double>(now - began_).count();
+    const double share = method.progress();
+    std::string line = fmt::format(
+        "search: {} of {} candidates, {} screens and {} simulations ({} a second)",
+        report::percent(share), report::thousands(static_cast<double>(run_.space.raw())),
+        report::thousands(static_cast<double>(screened_)),
+        report::thousands(static_cast<double>(projected_)),
+        report::thousands(static_cast<double>(screened_ + projected_) / gone));
+    if (const search::Outcome& o = method.outcome(); !o.top.empty()) {
+      line += fmt::format(", best {:.1f} tokens/s/GPU",
+                          1 / o.top[0].figure / run_.space.base.cluster.gpus());
+    }
+    if (share > 0.01 && share < 1) {
+      line += fmt::format(", about {:.0f} s of screens left", gone * (1 - share) / share);
+    }
+    std::fprintf(stderr, "%s\n", line.c_str());
+  }
+
+ private:
+  const SearchRun& run_;
+  Clock::time_point began_ = Clock::now();
+  Clock::time_point last_ = began_;
+  std::uint64_t screened_ = 0;
+  std::uint64_t projected_ = 0;
+};
+
+}  // namespace
+
+bool run_method(search::Method& method, const SearchRun& run) {
+  const Interruptible guard;
+  Pool pool(run);
+  Reporter reporter(run);
+  std::vector<search::Tell> tells;
+  while (interrupted == 0) {
+    const std::span<const search::Ask> asks = method.ask();
+    if (asks.empty()) return true;
+    pool.answer(asks, tells);
+    reporter.count(asks);
+    method.tell(tells);
+    reporter.tell(method);
+  }
+  return false;
+}
+
+}  // namespace eratos::apps

@@ -1,0 +1,22 @@
+// A search method, run: batches answered on several threads, told on standard error where it takes
+// longer than a second, ended cleanly by Ctrl-C.
+#pragma once
+
+#include "eratos/calibration/calibration.h"
+#include "eratos/projection/projection.h"
+#include "eratos/search/method.h"
+#include "eratos/search/space.h"
+
+namespace eratos::apps {
+
+struct SearchRun {
+  const search::Space& space;
+  const calibration::Calibration& calibration;
+  projection::Options options;
+  int threads = 0;  // 0: as many as the machine has
+};
+
+// True when the method came to its end, false when Ctrl-C ended it between two batches.
+bool run_method(search::Method& method, const SearchRun& run);
+
+}  // namespace eratos::apps

@@ -1,0 +1,44 @@
+// The answer of a search: the proof, the best configurations, what binds each, and what stands around
+// the winner. JSON keys are a contract (docs/USING.md); the answer holds no times of the search
+// itself, so that equal answers are equal bytes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "eratos/report/answer.h"
+#include "eratos/report/check.h"
+#include "eratos/report/table.h"
+#include "eratos/search/around.h"
+#include "eratos/search/method.h"
+
+namespace eratos::report {
+
+// One of the top.
+struct Ranked {
+  Answer answer;
+  search::Candidate at;
+  std::vector<search::StepAway> steps;  // around it
+  bool within_band = false;  // its band of error reaches the winner's
+};
+
+struct SearchAnswer {
+  const search::Space* space = nullptr;
+  const search::Outcome* outcome = nullptr;
+  bool interrupted = false;
+  std::string version;
+  std::vector<Ranked> top;
+  const Answer* own = nullptr;  // the job as it came; null where it is not legal
+  // Where nothing fits or nothing is legal: changes of one or two settings that would.
+  std::vector<Nearby> nearby;
+  Bytes capacity;  // less the margin
+};
+
+std::string search_text(const SearchAnswer& a, const Style& style);
+std::string search_json(const SearchAnswer& a);
+
+// What keeps a configuration from being faster: "memory" where the best step away from it does not
+// fit, else the largest loss.
+std::string binds(const Ranked& one, double* share = nullptr);
+
+}  // namespace eratos::report

@@ -1,0 +1,139 @@
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "eratos/report/json.h"
+#include "eratos/report/search.h"
+#include "eratos/report/search_parts.h"
+#include "eratos/text/dump.h"
+
+namespace eratos::report {
+
+namespace {
+
+using text::Node;
+
+Node whole(std::uint64_t n) { return Node::integer(static_cast<std::int64_t>(n)); }
+Node bytes(Bytes b) { return number(std::round(b.value)); }
+
+Node proof_node(const search::Outcome& o) {
+  Node out = Node::mapping();
+  out.set("raw", whole(o.proof.raw));
+  out.set("illegal", whole(o.proof.illegal));
+  out.set("too_big", whole(o.proof.too_big));
+  out.set("cut_by_bound", whole(o.proof.cut_by_bound));
+  out.set("simulated", whole(o.proof.simulated));
+  out.set("proven", Node::boolean(o.proof.proven));
+  Node rules = Node::mapping();
+  for (const RuleCount& r : removed_by(o)) rules.set(std::string(r.rule->name), whole(r.removed));
+  out.set("illegal_by_rule", std::move(rules));
+  return out;
+}
+
+// Against `figure`, that of the candidate the step leads away from.
+Node step_node(const SearchAnswer& a, const search::StepAway& step, double figure) {
+  const std::vector<search::Value>& values = a.space->values(step.axis);
+  Node out = Node::mapping();
+  out.set("axis", Node::string(std::string(search::facts_of(step.axis).name)));
+  out.set("from", Node::string(values[step.from].word));
+  out.set("to", Node::string(values[step.to].word));
+  out.set("legal", Node::boolean(step.refused_by == nullptr));
+  if (step.refused_by != nullptr) {
+    out.set("rule", Node::string(std::string(step.refused_by->name)));
+    return out;
+  }
+  out.set("fits", Node::boolean(step.fits));
+  if (!step.fits) out.set("missing_bytes", bytes(step.missing));
+  out.set("step_s", number(step.step.value));
+  out.set("tokens_per_s_per_gpu", number(tokens_per_gpu(a, step.figure)));
+  out.set("gain", number(figure / step.figure - 1));
+  return out;
+}
+
+double figure_of(const Answer& a) {
+  return a.projection->time.step.value /
+         (static_cast<double>(a.spec->batch.global) * a.spec->batch.sequence);
+}
+
+Node ranked_node(const SearchAnswer& a, const Ranked& one) {
+  Node axes = Node::mapping();
+  for (std::size_t i = 0; i < search::kAxes; ++i) {
+    axes.set(std::string(search::kAxisFacts[i].name), Node::string(a.space->axes[i][one.at.at[i]].word));
+  }
+  Node out = Node::mapping();
+  out.set("axes", std::move(axes));
+  double share = 0;
+  out.set("binds", Node::string(binds(one, &share)));
+  out.set("binds_share", number(share));
+  const search::StepAway* change = best_change(one);
+  out.set("best_single_change",
+          change != nullptr ? step_node(a, *change, figure_of(one.answer)) : Node::null());
+  const double best = figure_of(a.top[0].answer);
+  out.set("behind_best", number(figure_of(one.answer) / best - 1));
+  out.set("within_error_band", Node::boolean(one.within_band));
+  if (a.own != nullptr) out.set("gain_over_job", number(figure_of(*a.own) / figure_of(one.answer) - 1));
+  Node answer = project_node(one.answer);
+  for (text::Entry& entry : answer.entries()) out.set(entry.key, std::move(entry.value));
+  return out;
+}
+
+Node nearby_list(const SearchAnswer& a) {
+  Node list = Node::sequence();
+  for (const Nearby& n : a.nearby) {
+    Node one = Node::mapping();
+    one.set("change", Node::string(n.change));
+    one.set("device_peak_bytes", bytes(n.device_peak));
+    one.set("step_lower_bound_s", number(n.step_lower_bound.value));
+    list.append(std::move(one));
+  }
+  return list;
+}
+
+Node closest_node(const SearchAnswer& a) {
+  Node axes = Node::mapping();
+  for (std::size_t i = 0; i < search::kAxes; ++i) {
+    axes.set(std::string(search::kAxisFacts[i].name),
+             Node::string(a.space->axes[i][a.outcome->least.at[i]].word));
+  }
+  Node out = Node::mapping();
+  out.set("axes", std::move(axes));
+  out.set("least_peak_bytes", bytes(a.outcome->least_peak));
+  out.set("missing_bytes", bytes(a.outcome->least_peak - a.capacity));
+  return out;
+}
+
+}  // namespace
+
+std::string search_json(const SearchAnswer& a) {
+  Node out = document(a.version);
+  out.set("method", Node::string("exhaustive"));
+  out.set("objective", Node::string("tokens_per_s_per_gpu"));
+  out.set("interrupted", Node::boolean(a.interrupted));
+  out.set("proof", proof_node(*a.outcome));
+  if (a.own != nullptr) {
+    Node own = Node::mapping();
+    own.set("fits", Node::boolean(a.own->projection->memory.fits));
+    own.set("step_s", number(a.own->projection->time.step.value));
+    own.set("tokens_per_s_per_gpu", number(a.own->projection->throughput.tokens_per_s_per_gpu));
+    out.set("baseline", std::move(own));
+  }
+  Node top = Node::sequence();
+  for (const Ranked& one : a.top) top.append(ranked_node(a, one));
+  out.set("best", a.top.empty() ? Node::null() : ranked_node(a, a.top[0]));
+  out.set("top", std::move(top));
+  Node sensitivity = Node::sequence();
+  if (!a.top.empty()) {
+    for (const search::StepAway& s : a.top[0].steps) {
+      sensitivity.append(step_node(a, s, figure_of(a.top[0].answer)));
+    }
+  }
+  out.set("sensitivity", std::move(sensitivity));
+  if (a.top.empty()) {
+    if (a.outcome->any_too_big) out.set("closest", closest_node(a));
+    out.set("nearest_that_fit", nearby_list(a));
+  }
+  return text::to_json(out) + '\n';
+}
+
+}  // namespace eratos::report

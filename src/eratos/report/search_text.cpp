@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "eratos/report/quantity.h"
+#include "eratos/report/search.h"
+#include "eratos/report/search_parts.h"
+#include "eratos/report/text.h"
+
+namespace eratos::report {
+
+namespace {
+
+std::string whole(std::uint64_t n) { return thousands(static_cast<double>(n)); }
+
+std::string proof_line(const SearchAnswer& a) {
+  const search::Proof& p = a.outcome->proof;
+  std::string out = fmt::format(
+      "{} candidates = {} illegal + {} too big + {} cut by their bound + {} simulated", whole(p.raw),
+      whole(p.illegal), whole(p.too_big), whole(p.cut_by_bound), whole(p.simulated));
+  const std::uint64_t rest = p.raw - p.illegal - p.too_big - p.cut_by_bound - p.simulated;
+  if (!p.proven) return out + fmt::format(" + {} not looked at", whole(rest));
+  return out + (a.top.empty() ? "" : ": nothing is faster");
+}
+
+std::string value_on(const SearchAnswer& a, const search::Candidate& at, std::size_t axis) {
+  return a.space->axes[axis][at.at[axis]].word;
+}
+
+// Axes on which the listed configurations differ.
+std::vector<std::size_t> differing(const SearchAnswer& a) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < search::kAxes; ++i) {
+    const bool differs = std::any_of(a.top.begin(), a.top.end(), [&](const Ranked& r) {
+      return r.at.at[i] != a.top[0].at.at[i];
+    });
+    if (differs) out.push_back(i);
+  }
+  return out;
+}
+
+std::string top_table(const SearchAnswer& a, const Style& style) {
+  std::vector<Column> columns{{"", Align::right}, {"tokens/s/GPU", Align::right}, {"step", Align::right},
+                              {"GiB", Align::right}};
+  const std::vector<std::size_t> axes = differing(a);
+  for (const std::size_t i : axes) columns.push_back({std::string(search::kAxisFacts[i].name)});
+  columns.push_back({"binds"});
+  Table table(std::move(columns));
+  for (std::size_t n = 0; n < a.top.size(); ++n) {
+    const projection::Projection& p = *a.top[n].answer.projection;
+    std::vector<std::string> cells{fmt::format("{}{}", n + 1, n > 0 && a.top[n].within_band ? "~" : ""),
+                                   fmt::format("{:.1f}", p.throughput.tokens_per_s_per_gpu),
+                                   duration(p.time.step), gib_number(p.memory.device_peak)};
+    for (const std::size_t i : axes) cells.push_back(value_on(a, a.top[n].at, i));
+    double share = 0;
+    const std::string what = binds(a.top[n], &share);
+    cells.push_back(share > 0 ? what + " " + percent(share) : what);
+    table.row(std::move(cells), n == 0);
+  }
+  return table.text(0, style);
+}
+
+// "tp 8, pp 8, ...": axes of the space that have a choice.
+std::string settings(const SearchAnswer& a, const search::Candidate& at) {
+  std::string out;
+  for (std::size_t i = 0; i < search::kAxes; ++i) {
+    if (a.space->axes[i].size() < 2) continue;
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", search::kAxisFacts[i].name,
+                       value_on(a, at, i));
+  }
+  return out.empty() ? "the job as it is: every axis is pinned" : out;
+}
+
+std::string change_line(const SearchAnswer& a, const Ranked& one, const search::StepAway& s) {
+  const job::BatchSpec& batch = one.answer.spec->batch;
+  const double figure = one.answer.projection->time.step.value /
+                        (static_cast<double>(batch.global) * batch.sequence);
+  std::string out = fmt::format("{}: {}", step_words(*a.space, s), signed_percent(figure / s.figure - 1));
+  if (!s.fits) out += fmt::format(", lacks {}", gib_text(s.missing));
+  return out;
+}
+
+// The steps that cost least, legal and fitting: a sharp peak or a broad basin.
+std::string around(const SearchAnswer& a, const Style& style) {
+  constexpr std::size_t kMost = 8;
+  std::vector<const search::StepAway*> legal;
+  for (const search::StepAway& s : a.top[0].steps) {
+    if (s.refused_by == nullptr) legal.push_back(&s);
+  }
+  if (legal.empty()) return "";
+  std::stable_sort(legal.begin(), legal.end(),
+                   [](const auto* x, const auto* y) { return x->figure < y->figure; });
+  std::string out = '\n' + style.bold("one step away from the best") + '\n';
+  for (std::size_t i = 0; i < std::min(kMost, legal.size()); ++i) {
+    out += "  " + change_line(a, a.top[0], *legal[i]) + '\n';
+  }
+  if (legal.size() > kMost) out += fmt::format("  and {} more that lose more\n", legal.size() - kMost);
+  return out;
+}
+
+std::string why_nothing(const SearchAnswer& a, const Style& style) {
+  const search::Outcome& o = *a.outcome;
+  std::string out;
+  if (o.any_too_big) {
+    out += style.bad(fmt::format("nothing fits: the least holds {} of {}, {} too many",
+                                 gib_text(o.least_peak), gib_text(a.capacity),
+                                 gib_text(o.least_peak - a.capacity))) +
+           "\n" + wrapped("it is " + settings(a, o.least), 96, "      ") + "\n";
+  } else {
+    out += style.bad("nothing is legal") + "\n";
+  }
+  if (!o.any_too_big) {
+    Table rules({{"rule"}, {"removed", Align::right}, {"what it asks for"}});
+    for (const RuleCount& r : removed_by(o)) {
+      rules.row({std::string(r.rule->name), whole(r.removed), std::string(r.rule->reason)});
+    }
+    out += "\n" + rules.text(0, style);
+  }
+  out += "\n";
+  if (a.nearby.empty()) return out + "no change of one or two settings was found that helps\n";
+  Table near({{"what would"}, {"device GiB", Align::right}, {"step at least", Align::right}});
+  for (const Nearby& n : a.nearby) {
+    near.row({n.change, gib_number(n.device_peak), duration(n.step_lower_bound)});
+  }
+  return out + near.text(0, style);
+}
+
+}  // namespace
+
+std::string search_text(const SearchAnswer& a, const Style& style) {
+  std::string out;
+  if (a.interrupted) out += style.bad("interrupted: the best so far") + "\n";
+  if (a.top.empty()) {
+    if (a.interrupted) return out + proof_line(a) + "\n";
+    return out + why_nothing(a, style) + "\n" + proof_line(a) + "\n";
+  }
+  out += headline(a.top[0].answer, style) + "\n";
+  out += top_table(a, style);
+  const bool ties = std::any_of(a.top.begin() + 1, a.top.end(), [](const Ranked& r) { return r.within_band; });
+  if (ties) out += "~ within the band of error of the best\n";
+  out += "\n" + wrapped("best: " + settings(a, a.top[0].at), 96, "      ") + "\n";
+  if (a.own != nullptr) {
+    const projection::Projection& own = *a.own->projection;
+    const double ratio = a.top[0].answer.projection->throughput.tokens_per_s_per_gpu /
+                         own.throughput.tokens_per_s_per_gpu;
+    out += fmt::format("the job as it came: {:.1f} tokens/s/GPU{}; the best is {}\n",
+                       own.throughput.tokens_per_s_per_gpu, own.memory.fits ? "" : ", does not fit",
+                       signed_percent(ratio - 1));
+  }
+  out += around(a, style);
+  return out + "\n" + proof_line(a) + "\n";
+}
+
+}  // namespace eratos::report

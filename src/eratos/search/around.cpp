@@ -1,0 +1,86 @@
+#include "eratos/search/around.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+
+#include "eratos/search/axes.h"
+
+namespace eratos::search {
+
+namespace {
+
+const Rule* refusing(const std::vector<const Rule*>& asked, const Space& space, const Candidate& at,
+                     job::CheckedJob& scratch) {
+  job::JobSpec job = space.base;
+  apply(space, at, job);
+  for (const Rule* r : asked) {
+    if (r->refuses({space, at, job, scratch})) return r;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<StepAway> steps_around(const Space& space, const Candidate& candidate,
+                                   const projection::Options& options, Evaluator& evaluator) {
+  const std::vector<const Rule*> asked = rules_of(space);
+  const auto scratch = std::make_unique<job::CheckedJob>();
+  const Bytes capacity =
+      space.base.cluster.accelerator.memory_visible * (1.0 - options.memory_margin);
+  std::vector<StepAway> out;
+  for (std::size_t i = 0; i < kAxes; ++i) {
+    const auto axis = static_cast<AxisId>(i);
+    const std::size_t here = candidate.at[i];
+    for (std::size_t to = 0; to < space.axes[i].size(); ++to) {
+      const std::size_t far = to > here ? to - here : here - to;
+      if (far == 0 || (is_numeric(axis) && far > 1)) continue;
+      Candidate at = candidate;
+      at.at[i] = static_cast<std::uint8_t>(to);
+      StepAway step{axis, here, to, refusing(asked, space, at, *scratch)};
+      if (step.refused_by == nullptr) {
+        const projection::Projection p = evaluator.project(at);
+        const job::JobSpec& job = *evaluator.checked(at).spec;
+        step.fits = p.memory.fits;
+        if (!step.fits) step.missing = max(Bytes{0}, p.memory.least_peak - capacity);
+        step.step = p.time.step;
+        step.figure =
+            p.time.step.value / (static_cast<double>(job.batch.global) * job.batch.sequence);
+      }
+      out.push_back(step);
+    }
+  }
+  return out;
+}
+
+const StepAway* best_step(const std::vector<StepAway>& steps, double figure) {
+  const StepAway* best = nullptr;
+  for (const StepAway& s : steps) {
+    if (s.refused_by != nullptr || s.figure >= figure) continue;
+    if (best == nullptr || s.figure < best->figure) best = &s;
+  }
+  return best;
+}
+
+Loss largest_loss(const projection::Projection& p) {
+  const projection::TimeAnswer& t = p.time;
+  const double step = t.step.value;
+  if (step <= 0) return {};
+  const double worked = p.throughput.hfu * step;
+  const double again = std::max(0.0, p.throughput.hfu - p.throughput.mfu) * step;
+  const Loss losses[] = {{"bubble", t.bubble / t.step},
+                         {"kernel efficiency", std::max(0.0, t.compute.value - worked) / step},
+                         {"recomputation", again / step},
+                         {"launch", t.launch / t.step},
+                         {"optimizer", t.optimizer / t.step},
+                         {"exposed tp traffic", t.exposed.tp / t.step},
+                         {"exposed cp traffic", t.exposed.cp / t.step},
+                         {"exposed ep traffic", t.exposed.ep / t.step},
+                         {"exposed pp traffic", t.exposed.pp / t.step},
+                         {"exposed dp traffic", t.exposed.dp / t.step},
+                         {"exposed host traffic", t.exposed.host / t.step}};
+  return *std::max_element(std::begin(losses), std::end(losses),
+                           [](const Loss& a, const Loss& b) { return a.share < b.share; });
+}
+
+}  // namespace eratos::search

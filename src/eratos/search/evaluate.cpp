@@ -1,0 +1,51 @@
+#include "eratos/search/evaluate.h"
+
+#include "eratos/base/check.h"
+
+namespace eratos::search {
+
+Evaluator::Evaluator(const Space& space, const calibration::Calibration& calibration,
+                     const projection::Options& options)
+    : space_(space),
+      calibration_(calibration),
+      options_(options),
+      job_(space.base),
+      checked_(std::make_unique<job::CheckedJob>()),
+      workspace_(projection::make_workspace()) {
+  apply(space_, at_, job_);
+}
+
+const job::CheckedJob& Evaluator::checked(const Candidate& candidate) {
+  bool moved = false;  // a balanced split follows pp and vpp
+  for (std::size_t i = 0; i < kAxes; ++i) {
+    const auto axis = static_cast<AxisId>(i);
+    const bool stages = axis == AxisId::split && moved;
+    if (at_.at[i] == candidate.at[i] && !stages) continue;
+    moved = moved || axis == AxisId::pp || axis == AxisId::vpp;
+    apply(space_, axis, candidate.at[i], job_);
+  }
+  at_ = candidate;
+  const bool legal = job::check(job_, *checked_).empty();
+  ERATOS_CHECK(legal);
+  return *checked_;
+}
+
+double Evaluator::figure_of(Seconds step) const {
+  return step.value / (static_cast<double>(job_.batch.global) * job_.batch.sequence);
+}
+
+projection::Projection Evaluator::project(const Candidate& candidate) {
+  return projection::project(checked(candidate), calibration_, options_, *workspace_);
+}
+
+Tell Evaluator::answer(const Ask& ask) {
+  if (ask.what == Ask::What::project) {
+    const projection::Projection p = project(ask.at);
+    return {p.memory.fits, p.memory.least_peak, figure_of(p.time.step)};
+  }
+  const projection::Screen s =
+      projection::screen(checked(ask.at), calibration_, options_, *workspace_);
+  return {s.fits, s.least_peak, figure_of(s.step_lower_bound)};
+}
+
+}  // namespace eratos::search

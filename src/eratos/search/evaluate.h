@@ -1,0 +1,60 @@
+// What a search asks of the model, and what it is told: plain values, so that a method knows nothing
+// of projections and whoever runs it decides on how many threads.
+//
+// A figure is what is minimised: seconds of a step for each token of its batch, so that candidates of
+// different batches compare. Worked example: a step of 12.8 s over 512 sequences of 2048 tokens has
+// the figure 12.8 / 1,048,576 = 12.2 us.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "eratos/base/units.h"
+#include "eratos/calibration/calibration.h"
+#include "eratos/projection/projection.h"
+#include "eratos/search/space.h"
+
+namespace eratos::search {
+
+struct Ask {
+  enum class What : std::uint8_t {
+    screen,   // does it fit, and at least which figure? The overlap switches may stand anywhere
+    project,  // which figure?
+  };
+  What what = What::screen;
+  Candidate at;
+};
+
+struct Tell {
+  bool fits = false;
+  Bytes least_peak;   // of a screen: what it cannot do without
+  double figure = 0;  // of a screen: never above the one that is projected
+};
+
+// Answers asks, one after the other; one a thread. The answer to an ask does not depend on those
+// before it.
+class Evaluator {
+ public:
+  Evaluator(const Space& space, const calibration::Calibration& calibration,
+            const projection::Options& options);
+
+  Tell answer(const Ask& ask);
+
+  // The candidate as a job, checked. Valid until the next call. Errors: the candidate is legal, or
+  // the program is wrong and stops.
+  const job::CheckedJob& checked(const Candidate& candidate);
+  projection::Projection project(const Candidate& candidate);
+
+ private:
+  double figure_of(Seconds step) const;
+
+  const Space& space_;
+  const calibration::Calibration& calibration_;
+  projection::Options options_;
+  Candidate at_;
+  job::JobSpec job_;
+  std::unique_ptr<job::CheckedJob> checked_;
+  projection::WorkspacePtr workspace_;
+};
+
+}  // namespace eratos::search

@@ -1,0 +1,174 @@
+#include "eratos/search/exhaustive.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "eratos/base/check.h"
+
+namespace eratos::search {
+
+namespace {
+
+// Prefixes that wait; beyond it projections come first.
+constexpr std::size_t kMostWaiting = 4'000'000;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+std::uint64_t family_of(const Space& space, const Candidate& candidate) {
+  std::uint64_t out = 0;
+  for (const AxisId a : {AxisId::tp, AxisId::cp, AxisId::ep, AxisId::etp, AxisId::pp}) {
+    out = out * space.values(a).size() + candidate[a];
+  }
+  return out;
+}
+
+Exhaustive::Exhaustive(const Space& space, std::size_t top, Batches batches)
+    : space_(space),
+      top_(top),
+      batches_(batches),
+      cursor_(space),
+      rules_(space),
+      prefixes_(cursor_, rules_, 0, kScreenedAxes),
+      tail_(cursor_, rules_, kScreenedAxes, kAxes),
+      tails_(cursor_, rules_) {
+  ERATOS_CHECK(top > 0 && batches.screens > 0 && batches.projections > 0);
+  outcome_.proof.raw = space.raw();
+}
+
+bool Exhaustive::later(const Waiting& a, const Waiting& b) {
+  return a.bound != b.bound ? a.bound > b.bound : a.index > b.index;
+}
+
+double Exhaustive::worst_of_top() const {
+  return outcome_.top.size() < top_ ? kNever : outcome_.top.back().figure;
+}
+
+bool Exhaustive::can_matter(double bound, std::uint64_t family) const {
+  if (bound >= worst_of_top()) return false;
+  const auto known = best_.find(family);
+  return known == best_.end() || bound < known->second.figure;
+}
+
+std::span<const Ask> Exhaustive::ask() {
+  asks_.clear();
+  while (asks_.empty()) {
+    const bool crowded = waiting_.size() > kMostWaiting;
+    if (!walked_ && screens_next_ && !crowded) {
+      ask_screens();
+      screens_next_ = false;
+      continue;
+    }
+    screens_next_ = true;
+    ask_projections();
+    if (asks_.empty() && walked_) {
+      finish();
+      break;
+    }
+  }
+  return asks_;
+}
+
+void Exhaustive::ask_screens() {
+  behind_.clear();
+  while (asks_.size() < batches_.screens) {
+    if (!prefixes_.next(outcome_.removed)) {
+      walked_ = true;
+      break;
+    }
+    const TailCount& tail = tails_.of_prefix();
+    add(tail, outcome_.removed);
+    if (tail.legal == 0) continue;
+    Candidate at = cursor_.at;
+    for (std::size_t i = kScreenedAxes; i < kAxes; ++i) at.at[i] = 0;
+    asks_.push_back({Ask::What::screen, at});
+    behind_.push_back(static_cast<std::uint32_t>(tail.legal));
+  }
+}
+
+// The prefixes of the lowest bounds, with every legal setting of their switches.
+void Exhaustive::ask_projections() {
+  while (asks_.size() < batches_.projections && !waiting_.empty()) {
+    std::pop_heap(waiting_.begin(), waiting_.end(), later);
+    const Waiting next = waiting_.back();
+    waiting_.pop_back();
+    if (!can_matter(next.bound, next.family)) {
+      outcome_.proof.cut_by_bound += next.legal;
+      continue;
+    }
+    // The walk of prefixes goes on from its own values: keep them.
+    const Candidate here = cursor_.at;
+    for (std::size_t i = 0; i < kScreenedAxes; ++i) cursor_.set(i, next.at.at[i]);
+    tail_.restart();
+    Removed counted_before;
+    while (tail_.next(counted_before)) asks_.push_back({Ask::What::project, cursor_.at});
+    for (std::size_t i = 0; i < kScreenedAxes; ++i) cursor_.set(i, here.at[i]);
+  }
+}
+
+void Exhaustive::tell(std::span<const Tell> answers) {
+  ERATOS_CHECK(answers.size() == asks_.size());
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (asks_[i].what == Ask::What::screen) {
+      screened(asks_[i], answers[i], behind_[i]);
+    } else {
+      projected(asks_[i], answers[i]);
+    }
+  }
+  outcome_.proof.illegal = outcome_.removed.total();
+}
+
+void Exhaustive::screened(const Ask& ask, const Tell& tell, std::uint32_t legal) {
+  if (!tell.fits) {
+    outcome_.proof.too_big += legal;
+    if (!outcome_.any_too_big || tell.least_peak < outcome_.least_peak) {
+      outcome_.any_too_big = true;
+      outcome_.least = ask.at;
+      outcome_.least_peak = tell.least_peak;
+    }
+    return;
+  }
+  const std::uint64_t family = family_of(space_, ask.at);
+  if (!can_matter(tell.figure, family)) {
+    outcome_.proof.cut_by_bound += legal;
+    return;
+  }
+  waiting_.push_back({tell.figure, index_of(space_, ask.at), ask.at, family, legal});
+  std::push_heap(waiting_.begin(), waiting_.end(), later);
+}
+
+void Exhaustive::projected(const Ask& ask, const Tell& tell) {
+  if (!tell.fits) {  // as its screen said
+    ++outcome_.proof.too_big;
+    return;
+  }
+  ++outcome_.proof.simulated;
+  const std::uint64_t family = family_of(space_, ask.at);
+  const auto [at, fresh] = best_.try_emplace(family, Found{ask.at, tell.figure});
+  Found& best = at->second;
+  if (!fresh) {
+    if (tell.figure >= best.figure) return;
+    best = {ask.at, tell.figure};
+    std::erase_if(outcome_.top,
+                  [&](const Found& f) { return family_of(space_, f.at) == family; });
+  }
+  const auto place =
+      std::upper_bound(outcome_.top.begin(), outcome_.top.end(), best,
+                       [](const Found& a, const Found& b) { return a.figure < b.figure; });
+  outcome_.top.insert(place, best);
+  if (outcome_.top.size() > top_) outcome_.top.pop_back();
+}
+
+void Exhaustive::finish() {
+  Proof& p = outcome_.proof;
+  p.illegal = outcome_.removed.total();
+  p.proven = p.illegal + p.too_big + p.cut_by_bound + p.simulated == p.raw;
+  ERATOS_CHECK(p.proven);
+}
+
+double Exhaustive::progress() const {
+  if (walked_) return 1;
+  return static_cast<double>(index_of(space_, cursor_.at)) / static_cast<double>(space_.raw());
+}
+
+}  // namespace eratos::search

@@ -1,0 +1,57 @@
+// Ask and tell: a method says what it wants to know next, is told, and in the end has an answer. It
+// calls no model, holds no clock and starts no thread; whoever runs it may answer a batch in any
+// order and on any number of threads, and stop between two batches with the best so far.
+//
+//   while (!(batch = method.ask()).empty()) method.tell(answers to batch, in its order);
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "eratos/search/evaluate.h"
+#include "eratos/search/walk.h"
+
+namespace eratos::search {
+
+// Where every candidate of the space went.
+struct Proof {
+  std::uint64_t raw = 0;
+  std::uint64_t illegal = 0;
+  std::uint64_t too_big = 0;
+  std::uint64_t cut_by_bound = 0;
+  std::uint64_t simulated = 0;
+  // Nothing is left: no candidate is better than the answer, and the four add up to raw.
+  bool proven = false;
+};
+
+struct Found {
+  Candidate at;
+  double figure = 0;
+};
+
+struct Outcome {
+  Proof proof;
+  Removed removed;           // of the illegal, by rule
+  std::vector<Found> top;    // best first, no two alike (family_of)
+  bool any_too_big = false;
+  Candidate least;           // of those too big the one that lacks least
+  Bytes least_peak;
+};
+
+class Method {
+ public:
+  virtual ~Method() = default;
+  // The next batch, valid until tell(); empty when the method has its answer.
+  virtual std::span<const Ask> ask() = 0;
+  virtual void tell(std::span<const Tell> answers) = 0;
+  virtual const Outcome& outcome() const = 0;
+  // Share of the space that is settled or waits to be simulated, 0 to 1.
+  virtual double progress() const = 0;
+};
+
+// Candidates with the same degrees (tp, cp, ep, etp, pp) are one family. An answer lists the best of a
+// family once, not ten siblings of the winner.
+std::uint64_t family_of(const Space& space, const Candidate& candidate);
+
+}  // namespace eratos::search

@@ -1,0 +1,101 @@
+"""`eratos search`: the same bytes for any number of threads, a proof that adds up, and exit codes."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+ERATOS = os.environ["ERATOS_BINARY"]
+JOB = ["llama3.1-70b", "--cluster", "h100-sxm-8x8", "--set", "batch.global=256"]
+AXES = ["tp=1..8", "pp=1..8", "vpp=1,2,4", "mbs=1,2", "cp=1,2", "recompute=none,selective,full",
+        "sharding=zero1,zero3", "offload=0", "rest=job", "sp=true,false"]
+
+
+def search(*arguments, code=0):
+    done = subprocess.run([ERATOS, "search", *arguments], capture_output=True, text=True, timeout=300)
+    assert done.returncode == code, (done.returncode, done.stderr)
+    return done.stdout
+
+
+class Search(unittest.TestCase):
+    def test_threads_do_not_change_a_byte(self):
+        answers = {search(*JOB, "--axes", *AXES, "--format", "json", "--threads", str(n))
+                   for n in (1, 2, 3)}
+        self.assertEqual(len(answers), 1)
+
+    def test_the_proof_adds_up_and_the_best_projects_alike(self):
+        answer = json.loads(search(*JOB, "--axes", *AXES, "--format", "json", "--top", "3"))
+        proof = answer["proof"]
+        self.assertTrue(proof["proven"])
+        self.assertEqual(proof["raw"], proof["illegal"] + proof["too_big"] + proof["cut_by_bound"] +
+                         proof["simulated"])
+        self.assertEqual(proof["illegal"], sum(proof["illegal_by_rule"].values()))
+        self.assertEqual(answer["best"], answer["top"][0])
+        self.assertEqual(len(answer["top"]), 3)
+        rates = [one["throughput"]["tokens_per_s_per_gpu"] for one in answer["top"]]
+        self.assertEqual(rates, sorted(rates, reverse=True))
+        self.assertTrue(all(one["memory"]["fits"] for one in answer["top"]))
+        degrees = {tuple(one["axes"][a] for a in ("tp", "cp", "pp", "ep", "etp")) for one in answer["top"]}
+        self.assertEqual(len(degrees), 3)
+        # The job in the answer, projected by itself, is the same.
+        path = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"eratos_search_{os.getpid()}.yaml")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(answer["best"]["job"], file)
+        try:
+            done = subprocess.run([ERATOS, "project", path, "--format", "json"], capture_output=True,
+                                  text=True, check=True)
+        finally:
+            os.remove(path)
+        self.assertEqual(json.loads(done.stdout)["time"], answer["best"]["time"])
+
+    def test_axes_in_quotes_or_one_by_one(self):
+        apart = search(*JOB, "--axes", *AXES, "--format", "json")
+        self.assertEqual(apart, search("--axes", " ".join(AXES), *JOB, "--format", "json"))
+
+    def test_nothing_legal_names_the_rule(self):
+        out = search(*JOB, "--axes", "tp=3", "rest=job", code=1)
+        self.assertIn("nothing is legal", out)
+        self.assertIn("tp-mixers", out)
+
+    def test_nothing_fits_names_the_bytes_and_a_cure(self):
+        out = search("llama3.1-70b", "--cluster", "h100-sxm-1x8", "--axes", "tp=1,2", "offload=0", "rest=job",
+                     code=1)
+        self.assertIn("nothing fits: the least holds", out)
+        answer = json.loads(search("llama3.1-70b", "--cluster", "h100-sxm-1x8", "--axes", "tp=1,2",
+                                   "rest=job", "--format", "json", code=1))
+        self.assertGreater(answer["closest"]["missing_bytes"], 0)
+        self.assertIsNone(answer["best"])
+        self.assertTrue(answer["proof"]["proven"])
+
+    def test_bad_axes_are_bad_input(self):
+        search(*JOB, "--axes", "tpp=2", code=3)
+        search("--axes", "tp=2", code=2)
+        search(*JOB, "more", code=2)
+
+    def test_an_interrupted_search_answers_with_the_best_so_far(self):
+        process = subprocess.Popen([ERATOS, "search", "deepseek-v3", "--cluster", "h100-sxm-128x8",
+                                    "--format", "json"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 130)
+        self.assertIn("search: ", err)
+        answer = json.loads(out)
+        self.assertTrue(answer["interrupted"])
+        proof = answer["proof"]
+        self.assertFalse(proof["proven"])
+        self.assertGreater(proof["raw"], proof["illegal"] + proof["too_big"] + proof["cut_by_bound"] +
+                           proof["simulated"])
+
+    def test_the_space_is_counted(self):
+        space = json.loads(search(*JOB, "--axes", *AXES, "--explain-space", "--format", "json"))["space"]
+        self.assertEqual(space["raw"], space["legal"] + sum(r["removed"] for r in space["rules"]))
+        self.assertEqual(space["axes"][-1]["left"], space["legal"])
+        self.assertTrue(all(r["reason"] and r["source"] for r in space["rules"]))
+
+
+if __name__ == "__main__":
+    unittest.main()

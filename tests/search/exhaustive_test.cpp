@@ -1,0 +1,299 @@
+// The exhaustive search finds what brute force finds, and its proof adds up.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "../projection/spread.h"
+#include "eratos/base/rng.h"
+#include "eratos/base/units.h"
+#include "eratos/calibration/calibration.h"
+#include "eratos/hardware/cluster.h"
+#include "eratos/framework/profile.h"
+#include "eratos/job/job.h"
+#include "eratos/model/architecture.h"
+#include "eratos/parallel/parallel.h"
+#include "eratos/projection/projection.h"
+#include "eratos/reader/catalogue.h"
+#include "eratos/search/around.h"
+#include "eratos/search/evaluate.h"
+#include "eratos/search/exhaustive.h"
+#include "eratos/search/legality.h"
+#include "eratos/search/space.h"
+#include "eratos/search/walk.h"
+
+namespace eratos::search {
+namespace {
+
+// Answers every batch; with several evaluators, ask i goes to the i-th of them in turn.
+Outcome run(Method& method, std::span<Evaluator*> evaluators) {
+  std::vector<Tell> tells;
+  for (;;) {
+    const std::span<const Ask> asks = method.ask();
+    if (asks.empty()) return method.outcome();
+    tells.assign(asks.size(), {});
+    for (std::size_t i = asks.size(); i-- > 0;) {
+      tells[i] = evaluators[i % evaluators.size()]->answer(asks[i]);
+    }
+    method.tell(tells);
+  }
+}
+
+// A few values of a few axes around a random legal job.
+std::vector<std::string> few_axes(const job::JobSpec& s, Rng& rng) {
+  const char* choices[] = {"tp=1,2,4",
+                           "pp=1,2,4",
+                           "cp=1,2",
+                           "vpp=1,2,3",
+                           "mbs=1,2,4",
+                           "sharding=none,zero1,zero3",
+                           "recompute=none,selective,full,full:2",
+                           "split=even,balanced",
+                           "sp=true,false",
+                           "offload=0,100",
+                           "overlap.tp=true,false",
+                           "overlap.grad_reduce=true,false",
+                           "overlap.param_gather=true,false",
+                           "schedule=auto,gpipe,zb-h1",
+                           "gbs=job,64,128"};
+  std::vector<std::string> out{"rest=job"};
+  std::uint64_t product = 1;
+  if (model::is_moe(s.model) && rng.below(2) == 0) out.emplace_back("ep=1,2,8");
+  while (product < 150) {
+    const std::string word = choices[rng.below(std::size(choices))];
+    const bool there = std::any_of(out.begin(), out.end(), [&](const std::string& w) {
+      return w.substr(0, w.find('=')) == word.substr(0, word.find('='));
+    });
+    if (there) continue;
+    product *= static_cast<std::uint64_t>(std::count(word.begin(), word.end(), ',')) + 1;
+    out.push_back(word);
+  }
+  return out;
+}
+
+struct Brute {
+  std::uint64_t illegal = 0;
+  std::uint64_t too_big = 0;
+  std::uint64_t fitting = 0;
+  std::map<std::uint64_t, double> best;  // by family
+};
+
+// Every candidate by itself: its rules, its screen, its projection.
+Brute brute_force(const Space& space, Evaluator& evaluator) {
+  Brute out;
+  const std::vector<const Rule*> asked = rules_of(space);
+  const auto scratch = std::make_unique<job::CheckedJob>();
+  for (std::uint64_t i = 0; i < space.raw(); ++i) {
+    const Candidate at = candidate_at(space, i);
+    job::JobSpec job = space.base;
+    apply(space, at, job);
+    const bool refused = std::any_of(asked.begin(), asked.end(), [&](const Rule* r) {
+      return r->refuses({space, at, job, *scratch});
+    });
+    if (refused) {
+      ++out.illegal;
+      continue;
+    }
+    const Tell told = evaluator.answer({Ask::What::project, at});
+    if (!told.fits) {
+      ++out.too_big;
+      continue;
+    }
+    ++out.fitting;
+    const auto [family, fresh] = out.best.try_emplace(family_of(space, at), told.figure);
+    if (!fresh) family->second = std::min(family->second, told.figure);
+  }
+  return out;
+}
+
+TEST(Exhaustive, EqualsBruteForceOverRandomSmallSpaces) {
+  projection::Spread spread(51);
+  Rng rng(52);
+  int answered = 0;
+  int empty = 0;
+  int cut = 0;
+  for (int i = 0; i < 200; ++i) {
+    projection::DrawnJob drawn = spread.next();
+    drawn.spec.batch.global = std::min(drawn.spec.batch.global, 1024);
+    // Small parts of memory, so that some of most spaces does not fit.
+    if (rng.below(3) == 0) drawn.spec.cluster.accelerator.memory_visible = gib(24);
+    const auto space = space_of(drawn.spec, few_axes(drawn.spec, rng));
+    ASSERT_TRUE(space) << to_text(space.error()[0]);
+    const calibration::Calibration& calibration = spread.calibrations[drawn.part];
+    Evaluator evaluator(*space, calibration, {});
+    const Brute expected = brute_force(*space, evaluator);
+    const std::size_t top = 1 + rng.below(4);
+    Exhaustive method(*space, top, {1 + rng.below(32), 1 + rng.below(8)});
+    Evaluator* one = &evaluator;
+    const Outcome found = run(method, {&one, 1});
+
+    ASSERT_TRUE(found.proof.proven);
+    ASSERT_EQ(found.proof.raw, found.proof.illegal + found.proof.too_big + found.proof.cut_by_bound +
+                                   found.proof.simulated);
+    ASSERT_EQ(found.proof.illegal, expected.illegal);
+    ASSERT_EQ(found.proof.too_big, expected.too_big);
+    ASSERT_EQ(found.proof.cut_by_bound + found.proof.simulated, expected.fitting);
+    std::vector<double> figures;
+    for (const auto& [family, figure] : expected.best) figures.push_back(figure);
+    std::sort(figures.begin(), figures.end());
+    figures.resize(std::min(figures.size(), top));
+    ASSERT_EQ(found.top.size(), figures.size());
+    for (std::size_t k = 0; k < figures.size(); ++k) ASSERT_EQ(found.top[k].figure, figures[k]);
+    (figures.empty() ? empty : answered) += 1;
+    cut += found.proof.cut_by_bound > 0 ? 1 : 0;
+  }
+  EXPECT_GT(answered, 100);
+  EXPECT_GT(empty, 5);
+  EXPECT_GT(cut, 20);
+}
+
+// A bound that promised more than the simulation holds would lose the optimum.
+TEST(Exhaustive, BoundsAreNeverAboveTheSimulation) {
+  projection::Spread spread(61, true);
+  Rng rng(62);
+  int tried = 0;
+  for (int i = 0; i < 600; ++i) {
+    projection::DrawnJob drawn = spread.next();
+    drawn.spec.batch.global = std::min(drawn.spec.batch.global, 2048);
+    const auto space = space_of(drawn.spec, {});
+    ASSERT_TRUE(space);
+    Evaluator evaluator(*space, spread.calibrations[drawn.part], {});
+    const auto checked = std::make_unique<job::CheckedJob>();
+    for (int k = 0; k < 60; ++k) {
+      Candidate at = candidate_at(*space, rng.next() % space->raw());
+      job::JobSpec job = space->base;
+      apply(*space, at, job);
+      if (!job::check(job, *checked).empty() || !projection::schedule_faults(*checked).empty()) continue;
+      const Tell screened = evaluator.answer({Ask::What::screen, at});
+      const Tell projected = evaluator.answer({Ask::What::project, at});
+      ASSERT_EQ(screened.fits, projected.fits);
+      ASSERT_LE(screened.figure, projected.figure) << job.model.name << " " << job.schedule.algorithm;
+      ASSERT_GT(screened.figure, 0);
+      ++tried;
+    }
+  }
+  EXPECT_GT(tried, 2000);
+}
+
+job::JobSpec llama() {
+  job::JobSpec s;
+  s.model = *reader::load_model("llama3.1-8b");
+  s.framework = *reader::load_framework("megatron");
+  s.cluster = *reader::load_cluster("h100-sxm-1x8");
+  s.parallel.sharding = parallel::Sharding::zero1;
+  s.batch = {1, 64, 8192};
+  return s;
+}
+
+const std::vector<std::string> kSomeAxes{"tp=1..8", "pp=1..4", "vpp=1,2,4", "cp=1,2", "mbs=1,2",
+                                         "sp=true,false", "recompute=none,selective,full",
+                                         "overlap.tp=true,false", "rest=job"};
+
+// Who answers which ask, and in which order, changes nothing: not the counts, not the answer.
+TEST(Exhaustive, TheSameAnswerForAnyNumberOfEvaluators) {
+  const auto space = space_of(llama(), kSomeAxes);
+  const calibration::Calibration calibration = *reader::load_calibration("h100-sxm");
+  Evaluator a(*space, calibration, {});
+  Evaluator b(*space, calibration, {});
+  Evaluator c(*space, calibration, {});
+  Evaluator* all[] = {&a, &b, &c};
+  Exhaustive first(*space, 3);
+  Exhaustive second(*space, 3);
+  const Outcome one = run(first, {all, 1});
+  const Outcome three = run(second, {all, 3});
+  ASSERT_GT(one.top.size(), 2U);
+  ASSERT_EQ(one.top.size(), three.top.size());
+  for (std::size_t i = 0; i < one.top.size(); ++i) {
+    EXPECT_EQ(one.top[i].at, three.top[i].at);
+    EXPECT_EQ(one.top[i].figure, three.top[i].figure);
+  }
+  EXPECT_EQ(one.proof.cut_by_bound, three.proof.cut_by_bound);
+  EXPECT_EQ(one.proof.simulated, three.proof.simulated);
+}
+
+TEST(Exhaustive, NoTwoOfTheTopCutTheModelAlike) {
+  const auto space = space_of(llama(), kSomeAxes);
+  const calibration::Calibration calibration = *reader::load_calibration("h100-sxm");
+  Evaluator evaluator(*space, calibration, {});
+  Evaluator* one = &evaluator;
+  Exhaustive method(*space, 10);
+  const Outcome found = run(method, {&one, 1});
+  ASSERT_GT(found.top.size(), 4U);
+  for (std::size_t i = 1; i < found.top.size(); ++i) {
+    EXPECT_LE(found.top[i - 1].figure, found.top[i].figure);
+    for (std::size_t k = 0; k < i; ++k) {
+      EXPECT_NE(family_of(*space, found.top[i].at), family_of(*space, found.top[k].at));
+    }
+  }
+}
+
+TEST(Exhaustive, WhenNothingFitsItNamesWhatLacksLeast) {
+  job::JobSpec s = llama();
+  s.cluster.accelerator.memory_visible = gib(2);
+  const auto space = space_of(s, kSomeAxes);
+  const calibration::Calibration calibration = *reader::load_calibration("h100-sxm");
+  Evaluator evaluator(*space, calibration, {});
+  Evaluator* one = &evaluator;
+  Exhaustive method(*space, 3);
+  const Outcome found = run(method, {&one, 1});
+  EXPECT_TRUE(found.proof.proven);
+  EXPECT_TRUE(found.top.empty());
+  ASSERT_TRUE(found.any_too_big);
+  const Tell least = evaluator.answer({Ask::What::screen, found.least});
+  EXPECT_EQ(least.least_peak.value, found.least_peak.value);
+  EXPECT_GT(found.least_peak, gib(2));
+}
+
+// One step on every axis; the winner has no legal and fitting step that is faster.
+TEST(Around, TheWinnersStepsAreSlowerOrTooBig) {
+  const auto space = space_of(llama(), kSomeAxes);
+  const calibration::Calibration calibration = *reader::load_calibration("h100-sxm");
+  Evaluator evaluator(*space, calibration, {});
+  Evaluator* one = &evaluator;
+  Exhaustive method(*space, 1);
+  const Outcome found = run(method, {&one, 1});
+  ASSERT_EQ(found.top.size(), 1U);
+  const std::vector<StepAway> steps = steps_around(*space, found.top[0].at, {}, evaluator);
+  std::size_t legal = 0;
+  for (const StepAway& s : steps) {
+    EXPECT_NE(s.from, s.to);
+    if (s.refused_by != nullptr) continue;
+    ++legal;
+    if (s.fits) {
+      EXPECT_GE(s.figure, found.top[0].figure);
+      EXPECT_EQ(s.missing.value, 0);
+    } else {
+      EXPECT_GT(s.missing.value, 0);
+    }
+  }
+  EXPECT_GT(legal, 4U);
+  const StepAway* best = best_step(steps, found.top[0].figure);
+  EXPECT_TRUE(best == nullptr || !best->fits);
+}
+
+// A bubble of half the step binds, whatever else is lost.
+TEST(Around, TheLargestLossByHand) {
+  projection::Projection p;
+  p.time.step = Seconds{10};
+  p.time.compute = Seconds{4};
+  p.time.bubble = Seconds{5};
+  p.time.exposed.tp = Seconds{1};
+  p.throughput.hfu = 0.3;
+  p.throughput.mfu = 0.3;
+  EXPECT_EQ(largest_loss(p).what, "bubble");
+  EXPECT_EQ(largest_loss(p).share, 0.5);
+  p.time.bubble = Seconds{0};
+  p.time.compute = Seconds{9};
+  EXPECT_EQ(largest_loss(p).what, "kernel efficiency");
+  EXPECT_NEAR(largest_loss(p).share, 0.6, 1e-12);
+  p.throughput.hfu = 0.8;
+  EXPECT_EQ(largest_loss(p).what, "recomputation");
+}
+
+}  // namespace
+}  // namespace eratos::search

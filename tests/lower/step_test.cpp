@@ -230,5 +230,37 @@ TEST(Step, RankParametersSayWhatTensorParallelRanksRepeat) {
   EXPECT_EQ(n.expert, 2 * 256 * 3 * 7168.0 * 2048);
 }
 
+// Elementwise bytes of the loss of one share, in the order they run.
+std::vector<double> share_traffic(parallel::OutputLayer output) {
+  job::JobSpec spec = job_of(llama(kLlama3_8b), 4, {1, 8, 4096});
+  spec.parallel.pp = 4;
+  spec.schedule.output_layer = output;
+  std::vector<double> out;
+  const Lowered l = lowered(spec);
+  const ops::Program& p = l.all.programs[l.all.shares[0].items[1].program];
+  for (const auto* list : {&p.forward, &p.backward}) {
+    for (const ops::Op& op : *list) {
+      const auto* e = std::get_if<ops::Elementwise>(&op.work);
+      if (e != nullptr && op.module == ops::Module::loss) out.push_back(e->traffic.value);
+    }
+  }
+  return out;
+}
+
+TEST(Shares, BarriersMoveProbabilitiesAgain) {
+  // 4096 tokens of 4096 elements; 128256 / 4 logits a token. The input comes in fp32 and is copied and
+  // cast: 14 bytes. Corrected probabilities: 8. One barrier: 6 a logit for the second 16-bit copy, 18 an
+  // element for the labels' rows.
+  const double hidden = 4096.0 * 4096;
+  const double logits = 4096.0 * 128256 / 4;
+  const auto loss = share_traffic(parallel::OutputLayer::interlaced);  // forward, backward, their inputs
+  ASSERT_EQ(loss.size(), 4u);
+  EXPECT_EQ(share_traffic(parallel::OutputLayer::two_barriers),
+            (std::vector<double>{14 * hidden, loss[0], 8 * logits, loss[1], 0, 0}));
+  EXPECT_EQ(share_traffic(parallel::OutputLayer::one_barrier),
+            (std::vector<double>{14 * hidden, loss[0], 6 * logits + 18 * hidden, 8 * logits, loss[1], 0,
+                                 0}));
+}
+
 }  // namespace
 }  // namespace eratos::judges

@@ -161,17 +161,33 @@ void append(ops::StageProgram& stage, std::uint16_t program) {
   stage.items.push_back({program, 1});
 }
 
-// S takes the softmax of its own share; after the barrier every probability is corrected for the
-// others' maximum and sum: read and written once more, in fp32, before T's products. Interlaced shares
-// exchange both before they take it. Source: arXiv 2411.05288, section 4.2.
-void correct_softmax(const job::CheckedJob& job, double logits, ops::Program& p) {
+// What a share does beside the layer itself, where it has barriers.
+//   Both   Its input arrives in fp32 with another column, is copied out of that and cast: 4 + 4 and 4 + 2
+//          bytes an element. S takes the softmax of its own share; after the barrier every probability is
+//          corrected for the others' maximum and sum: read and written once more, in fp32, before T's
+//          products. Interlaced shares exchange both before they take it.
+//   One    S multiplies the probabilities too, and T multiplies them again once corrected: each takes a
+//          16-bit copy of its own, 4 + 2 bytes a logit more. The other half of the input's gradient is the
+//          labels' rows of the table: fetched (2 + 2 bytes an element), masked (2), zeros handed on in its
+//          place (2); between the exchanges the first half is scaled (2 + 2), the other taken off (4 + 2).
+// Source: arXiv 2411.05288, section 4; sail-sg/VocabularyParallelism, VocabParallelOutput,
+// receive_lm_head_input, reduce_lm_head_res_alg2
+void add_barrier_work(const job::CheckedJob& job, double logits, double hidden, ops::Program& p) {
   const parallel::OutputLayer output = job.parallel.output_layer;
   if (output == parallel::OutputLayer::interlaced) return;
-  ops::Op op;
-  op.pass = output == parallel::OutputLayer::one_barrier ? ops::Pass::wgrad : ops::Pass::dgrad;
-  op.module = ops::Module::loss;
-  op.work = ops::Elementwise{bytes_of(2 * logits, DType::fp32), ops::ElementwiseClass::streaming};
-  p.backward.insert(p.backward.begin(), op);
+  const auto streaming = [&](ops::Pass pass, double bytes, double launches) {
+    ops::Op op;
+    op.pass = pass;
+    op.module = ops::Module::loss;
+    op.work = ops::Elementwise{Bytes{bytes}, ops::ElementwiseClass::streaming, launches};
+    return op;
+  };
+  const bool one = output == parallel::OutputLayer::one_barrier;
+  p.forward.insert(p.forward.begin(), streaming(ops::Pass::forward, 14 * hidden, 2));
+  p.backward.insert(p.backward.begin(),
+                    streaming(one ? ops::Pass::wgrad : ops::Pass::dgrad, 8 * logits, 1));
+  if (!one) return;
+  p.backward.insert(p.backward.begin(), streaming(ops::Pass::dgrad, 6 * logits + 18 * hidden, 6));
 }
 
 // Both vocabulary layers cut over all pipeline ranks: every rank has the same share, the vocabulary
@@ -189,7 +205,8 @@ void lower_shares(const job::CheckedJob& job, const layer::LayerContext& c, ops:
   model::lower_embedding(embedding, c, out.programs[first]);
   const std::uint16_t last = take(out);
   model::lower_output(output, c, !spec.model.tie_embeddings, out.programs[last]);
-  correct_softmax(job, share * c.tokens() / c.tp, out.programs[last]);
+  add_barrier_work(job, share * c.tokens() / c.tp, c.tokens() * spec.model.hidden,
+                   out.programs[last]);
   for (const std::uint16_t program : {first, last}) {
     settle(spec, c, out.programs[program]);
     finish(out.programs[program], job);

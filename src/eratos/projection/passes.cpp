@@ -82,27 +82,27 @@ void fill_links(const job::CheckedJob& job, const Pricing& pricing, Workspace& w
 Picoseconds rounded(const ChunkTime& t) { return to_picoseconds(Seconds{t.duration}); }
 
 // What all ranks send one another for a cut output layer, one micro-batch: the last stage's output to
-// all; then two numbers a token (maximum and sum of exponentials) and the input's gradient, together
-// with one barrier, one after the other with two.
-// Source: arXiv 2411.05288, section 4. A ring broadcast moves what an all-gather of its result does.
+// all, in fp32 where it goes beside other work; three numbers a token, one after another (maximum, the
+// label's logit, sum of exponentials), and the input's gradient, together with one barrier, one after the
+// other with two.
+// Source: arXiv 2411.05288, section 4; sail-sg/VocabularyParallelism, broadcast_lm_head_input and
+// reduce_lm_head_res_alg1, _alg2. A ring broadcast moves what an all-gather of its result does.
 schedule::OutputLinks output_links(const job::CheckedJob& job, const Pricing& pricing, Bytes hidden) {
   const auto& place = pricing.placements[static_cast<std::size_t>(Axis::pp)];
   const auto price = [&](ops::CollectiveKind kind, Bytes bytes) {
     return to_picoseconds(collective::time_of(kind, bytes, place, pricing.links));
   };
-  const layer::LayerContext c = lower::context_of(job);
-  const Bytes statistics = bytes_of(2.0 * c.tokens(), DType::fp32);
+  const OutputLayer output = job.parallel.output_layer;
+  const double wide = output == OutputLayer::interlaced ? 1.0 : 2.0;
+  const Bytes statistic = bytes_of(lower::context_of(job).tokens(), DType::fp32);
   schedule::OutputLinks links;
-  links.broadcast = price(ops::CollectiveKind::all_gather, hidden);
-  if (job.parallel.output_layer == OutputLayer::one_barrier) {
-    links.barrier = price(ops::CollectiveKind::all_reduce, hidden + statistics);
-  } else {
-    links.barrier = price(ops::CollectiveKind::all_reduce, statistics);
-    links.second_barrier = price(ops::CollectiveKind::all_reduce, hidden);
-  }
+  links.broadcast = price(ops::CollectiveKind::all_gather, hidden * wide);
+  links.barrier = 3 * price(ops::CollectiveKind::all_reduce, statistic);
+  const Picoseconds gradient = price(ops::CollectiveKind::all_reduce, hidden);
+  (output == OutputLayer::one_barrier ? links.barrier : links.second_barrier) += gradient;
   // The embedding's shares are summed too, and its gradient goes to all of them. Beside other work where
   // no rank waits; interlaced ranks all stand.
-  if (job.parallel.output_layer == OutputLayer::interlaced) {
+  if (output == OutputLayer::interlaced) {
     links.barrier += price(ops::CollectiveKind::all_reduce, hidden);
     links.second_barrier += links.broadcast;
   }

@@ -10,6 +10,7 @@
 #include "apps/load_job.h"
 #include "eratos/projection/projection.h"
 #include "eratos/reader/catalogue.h"
+#include "eratos/reader/decode.h"
 #include "eratos/reader/overlay.h"
 #include "eratos/text/csv.h"
 #include "eratos/text/yaml.h"
@@ -86,9 +87,36 @@ Result<void> read_runs(const std::string& path, const std::vector<text::Node>& m
   return {};
 }
 
+// The overlay's numbers in profiles that runs share. What a run's own notes changed stays as it is, so
+// two runs of one generation need not share one.
+class Profiles {
+ public:
+  explicit Profiles(const reader::Overlay& overlay) : overlay_(overlay) {}
+
+  Result<void> change(framework::FrameworkProfile& profile) {
+    text::Node before = reader::framework_to_node(profile);
+    auto& known = changed_[profile.name + "@" + profile.generation];
+    for (const auto& [from, to] : known) {
+      if (from == before) {
+        profile = to;
+        return {};
+      }
+    }
+    auto after = reader::with_overlay(profile, overlay_);
+    if (!after) return faults(after.error());
+    profile = *after;
+    known.emplace_back(std::move(before), *std::move(after));
+    return {};
+  }
+
+ private:
+  const reader::Overlay& overlay_;
+  std::map<std::string, std::vector<std::pair<text::Node, framework::FrameworkProfile>>> changed_;
+};
+
 // What was measured of each part, and every run's profile, with the overlay's numbers.
 Result<void> load_constants(const reader::Overlay& overlay, MeasuredRuns& out) {
-  std::map<std::string, framework::FrameworkProfile> profiles;
+  Profiles profiles(overlay);
   for (MeasuredRun& each : out.runs) {
     job::JobSpec& spec = each.run.spec;
     const std::string& part = spec.cluster.accelerator.name;
@@ -98,13 +126,7 @@ Result<void> load_constants(const reader::Overlay& overlay, MeasuredRuns& out) {
       out.calibrations.emplace(part, *std::move(loaded));
     }
     if (overlay.file.empty()) continue;
-    const std::string name = spec.framework.name + "@" + spec.framework.generation;
-    if (profiles.count(name) == 0) {
-      auto profile = reader::with_overlay(spec.framework, overlay);
-      if (!profile) return faults(profile.error());
-      profiles.emplace(name, *std::move(profile));
-    }
-    spec.framework = profiles.at(name);
+    if (auto done = profiles.change(spec.framework); !done) return faults(done.error());
   }
   return {};
 }

@@ -10,6 +10,8 @@
 #include "eratos/memory/memory.h"
 #include "eratos/model/architecture.h"
 #include "eratos/parallel/parallel.h"
+#include "eratos/projection/compose.h"
+#include "eratos/projection/projection.h"
 #include "eratos/projection/state.h"
 #include "eratos/projection/warnings.h"
 #include "eratos/reader/catalogue.h"
@@ -156,6 +158,49 @@ TEST(StateRules, NanotronKeepsBothGradients) {
   EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 20);
   s.parallel.sharding = Sharding::zero1;
   EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 8 + 12.0 / 8);
+}
+
+// In a pipeline `.grad` of a whole stage waits for the end of the backward: 2 more, buckets or not.
+TEST(StateRules, NanotronsPipelinesHoldNarrowGradients) {
+  job::JobSpec s = dense_job();
+  s.framework = *reader::load_framework("nanotron");
+  s.parallel.pp = 2;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 20 + 2);
+  s.parallel.pp = 8;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 18 + 2);
+}
+
+// Buffers of T h that a rank of nanotron holds for its device: two a pass of a layer and their shards.
+double lagging(int nodes, int tp, int pp, int micro, int micro_batches, int rank) {
+  job::JobSpec s = dense_job(8 * nodes);
+  s.framework = *reader::load_framework("nanotron");
+  s.parallel.tp = tp;
+  s.parallel.pp = pp;
+  s.batch = {micro, micro * micro_batches * 8 * nodes / tp / pp, 4096};
+  const auto checked = std::make_unique<job::CheckedJob>();
+  EXPECT_TRUE(job::check(s, *checked).empty());
+  const WorkspacePtr w = make_workspace();
+  project(*checked, *reader::load_calibration(s.cluster.accelerator), {}, *w);
+  return lagging_buffers(*checked, rank, *w);
+}
+
+TEST(LaggingBuffers, AsFarAsTheHostGets) {
+  // Llama 3.1 8B: 32 layers; by cost 9, 9, 8 and 6 on four ranks, 18 and 14 on two.
+  EXPECT_EQ(lagging(1, 1, 1, 1, 4, 0), 0);
+  EXPECT_DOUBLE_EQ(lagging(1, 8, 1, 1, 4, 0), 2 * 24 * (1 + 1.0 / 8));
+  EXPECT_DOUBLE_EQ(lagging(1, 8, 1, 1, 1, 0), 2 * 16 * (1 + 1.0 / 8));
+  // Four micro-batches in flight on rank 0, three on rank 1, two on rank 2.
+  EXPECT_DOUBLE_EQ(lagging(4, 8, 4, 1, 8, 0), 2 * 18 * (1 + 1.0 / 8));
+  EXPECT_DOUBLE_EQ(lagging(4, 8, 4, 1, 8, 1), 2 * 9 * (1 + 1.0 / 8));
+  EXPECT_EQ(lagging(4, 8, 4, 1, 8, 2), 0);
+  // With two ranks only where the device takes longer for a layer.
+  EXPECT_EQ(lagging(2, 8, 2, 1, 8, 0), 0);
+  EXPECT_DOUBLE_EQ(lagging(2, 8, 2, 16, 8, 0), 2 * 24 * (1 + 1.0 / 8));
+  // Where hosts stall: many nodes, and wide groups in a pipeline.
+  EXPECT_EQ(lagging(64, 8, 4, 1, 8, 0), 0);
+  EXPECT_EQ(lagging(64, 8, 1, 1, 8, 0), 0);
+  EXPECT_DOUBLE_EQ(lagging(64, 32, 1, 1, 8, 0), 2 * 24 * (1 + 1.0 / 32));
+  EXPECT_EQ(lagging(16, 32, 4, 1, 8, 0), 0);
 }
 
 // PyTorch FSDP with mixed precision: the fp32 parameter is its own master, nothing in 16 bits is

@@ -88,6 +88,9 @@ struct StateRules {
   // The 16-bit gradient of every parameter lives beside the main gradient where gradients are reduced
   // over ranks (buckets of PyTorch's DDP).
   bool keeps_narrow_gradient = false;
+  // Under a pipeline a whole stage's 16-bit gradients stand beside all that its micro-batches keep,
+  // until the main gradient has taken them up behind the backward (nanotron).
+  bool narrow_gradient_in_pipeline = false;
   bool contiguous_gradient_buffer = true;  // allocated once, whole, for the job's life
   bool zero1_all_reduce = false;  // ZeRO-1 all-reduces gradients whole instead of scattering them
   bool zero1_overlaps = true;  // ZeRO-1's gradients and parameters may travel beside compute
@@ -125,10 +128,13 @@ struct MemoryOverheads {
   double pressed_fraction = 0;
   bool expandable_segments = false;  // unless the job says otherwise
   double hidden_buffers = 0;   // buffers of T x h that tensor parallelism keeps for good (tp > 1)
-  // Passes of a layer that the host may be ahead of the device: their gathered input and unreduced
-  // output, 2 T h each, are given back when the device has reached them. Without a pipeline, whose
-  // sends make the host wait.
+  // Passes of a layer that the host may be ahead of the device: what tensor parallelism's collectives
+  // read stays until the device has reached them (projection/compose.h, lagging_buffers).
   double lagging_layers = 0;
+  // On more nodes than these the host is never ahead; nor in a pipeline whose tensor-parallel groups
+  // span more nodes than those. 0: on any.
+  double lagging_nodes = 0;
+  double lagging_group_nodes = 0;
   Bytes workspace;             // GEMM workspaces and the like, inside the allocator
   Bytes buckets;               // of gradient reduction and prefetch, inside the allocator (dp > 1)
 };

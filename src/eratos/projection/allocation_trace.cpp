@@ -292,7 +292,7 @@ class Tracer {
       const Bytes hidden = bytes_of(c.tokens() * spec.model.hidden, c.activation);
       allocate(amount("hidden buffers", ops::Module::residual),
                whole(hidden.value *
-                     (spec.framework.memory.hidden_buffers + lagging_buffers(job_))));
+                     (spec.framework.memory.hidden_buffers + lagging_buffers(job_, out_.rank, w_))));
     }
     if (lower::dense_shards(job_) > 1) {
       allocate(amount("gradient buckets", ops::Module::gradient_reduce),

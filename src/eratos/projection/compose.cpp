@@ -28,19 +28,72 @@ void prepare(const job::CheckedJob& job, Workspace& w, double load) {
 
 namespace {
 
-// Share of `lagging_layers` with three pipeline ranks and more.
-// Assumes: a third of it. 504 published peaks of nanotron show nearly all of it (292) or none (212), and
-// nothing that a job says tells which; with two ranks nearly all show none.
-constexpr double kLagOfPipelines = 0.3;
+// Share of a part's 16-bit peak that a whole layer reaches: norms, attention and tensor parallelism's
+// collectives are counted as time of its products.
+// Assumes: three tenths. Of 375 published peaks with two pipeline ranks those with a lag begin where a
+// layer's products at 0.2 to 0.4 of the peak outlast what the host needs for the layer.
+constexpr double kLayerOfPeak = 0.3;
+
+// Layers of a rank, and the weights of their products, both summed over its chunks.
+struct RankLayers {
+  double count = 0;
+  double weights = 0;
+};
+
+RankLayers layers_of(const job::CheckedJob& job, int rank, const Workspace& w) {
+  RankLayers out;
+  for (int part = 0; part < parallel::chunks_of(job.parallel); ++part) {
+    for (const ops::StageItem& item : lower::part_of(job, w.lowered, rank, part).items) {
+      const memory::ProgramMemory& p = w.program_memory[item.program];
+      const double weights = p.dense_matrix + p.expert_matrix;
+      if (weights <= 0) continue;
+      out.count += item.repeat;
+      out.weights += weights * item.repeat;
+    }
+  }
+  return out;
+}
+
+// May the host of this job be ahead of its devices?
+bool host_runs_ahead(const job::CheckedJob& job) {
+  const framework::MemoryOverheads& rules = job.spec->framework.memory;
+  if (job.parallel.tp < 2 || rules.lagging_layers <= 0) return false;
+  const bool wide = rules.lagging_group_nodes > 0 &&
+                    job.parallel.tp > rules.lagging_group_nodes * tp_ranks_together(job);
+  const bool large = rules.lagging_nodes > 0 && job.spec->cluster.nodes > rules.lagging_nodes;
+  return job.parallel.pp > 1 ? !wide && !large : wide || !large;
+}
+
+// Does the device take longer for a layer than the host? Of the mean of its two passes.
+bool device_bound(const job::CheckedJob& job, const RankLayers& layers) {
+  const layer::LayerContext c = lower::context_of(job);
+  const double peak = job.spec->cluster.accelerator.peak_of(c.activation).value;
+  if (peak <= 0 || layers.count <= 0) return true;
+  const double flops = 3.0 * c.tokens() * layers.weights / layers.count;
+  return flops > layer_host(job) * kLayerOfPeak * peak;
+}
 
 }  // namespace
 
-double lagging_buffers(const job::CheckedJob& job) {
-  if (job.parallel.tp < 2 || job.parallel.pp == 2) return 0;
+double lagging_buffers(const job::CheckedJob& job, int rank, const Workspace& w) {
+  if (!host_runs_ahead(job)) return 0;
   const double most = job.spec->framework.memory.lagging_layers;
-  if (job.parallel.pp > 2) return 2.0 * kLagOfPipelines * most;
-  // The host starts a step with nothing ahead: one micro-batch has as many layers as the model.
-  return 2.0 * (job.micro_batches > 1 ? most : std::min<double>(most, job.spec->model.layers()));
+  const RankLayers layers = layers_of(job, rank, w);
+  double passes = most;
+  if (job.parallel.pp == 1) {
+    // The host starts a step with nothing ahead.
+    if (job.micro_batches == 1) passes = std::min(most, layers.count / 2);
+  } else {
+    double in_flight = 0;
+    const int chunks = parallel::chunks_of(job.parallel);
+    for (int part = 0; part < chunks; ++part) {
+      in_flight += w.peaks.in_flight[static_cast<std::size_t>(rank * chunks + part)];
+    }
+    in_flight /= chunks;
+    const bool behind = job.micro_batches > 1 && device_bound(job, layers);
+    passes = std::min(most, layers.count * std::max(behind ? 2.0 : 0.0, in_flight - 2));
+  }
+  return 2.0 * passes * (1.0 + 1.0 / job.parallel.tp);
 }
 
 memory::StageInput rank_input(const job::CheckedJob& job, int rank, Workspace& w) {
@@ -83,7 +136,7 @@ memory::StageInput rank_input(const job::CheckedJob& job, int rank, Workspace& w
       spec.framework.state.contiguous_gradient_buffer || job.micro_batches > 1;
   in.has_tensor_parallel = job.parallel.tp > 1;
   in.hidden_buffer = bytes_of(c.tokens() * spec.model.hidden, c.activation);
-  in.lagging_buffers = lagging_buffers(job);
+  in.lagging_buffers = lagging_buffers(job, rank, w);
   in.communicators = communicators(job);
   in.all_to_all_peers = all_to_all_peers(job);
   in.stage_output = kept_output(job, rank);

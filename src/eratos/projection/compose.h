@@ -15,8 +15,14 @@ void prepare(const job::CheckedJob& job, Workspace& w, double load = 1);
 void rank_memory(const job::CheckedJob& job, const memory::StateRules& state, int rank, Workspace& w,
                  memory::StageMemory& out);
 memory::StageInput rank_input(const job::CheckedJob& job, int rank, Workspace& w);
-// Buffers of T x h that the device has not reached when most is held: two a layer's pass.
-double lagging_buffers(const job::CheckedJob& job);
+// Buffers of T x h that a rank holds for a device that has not reached them when most is held, from
+// w.peaks. A forward pass of a layer reads two of T h (reduce-scatters) and two of T h / t (gathers).
+// Without a pipeline the host is `lagging_layers` passes ahead at the end of a forward, half the layers
+// of its first one. The ranks of a pipeline launch their warm-up in one go, and the device is by two
+// micro-batches behind; or one forward and one backward where it takes longer for a layer than the host.
+// Source: pytorch ProcessGroupNCCL.cpp, tensors stashed until a collective is done; one queue of 1,024
+// launches (CUDA) is 25 to 30 passes of a layer.
+double lagging_buffers(const job::CheckedJob& job, int rank, const Workspace& w);
 
 struct StepTime {
   double dp_exposed = 0;

@@ -96,19 +96,13 @@ double moe_layer_host(const job::JobSpec& spec) {
   return seconds;
 }
 
-// Ranks of one tensor-parallel group that a node holds.
-double tp_ranks_together(const Pricing& pricing) {
-  return std::max(1, parallel::members_in_domain(parallel::group_of(pricing.job->parallel, Axis::tp),
-                                                 pricing.job->spec->cluster.gpus_per_node));
-}
-
 // What a layer costs the host where tensor parallelism meets several nodes: for each node beyond the
 // first that one group spans, and for each rank where the job has a pipeline too.
-double across_nodes(const Pricing& pricing) {
-  const job::JobSpec& spec = *pricing.job->spec;
-  const auto& p = pricing.job->parallel;
+double across_nodes(const job::CheckedJob& job) {
+  const job::JobSpec& spec = *job.spec;
+  const auto& p = job.parallel;
   if (p.tp < 2 || spec.cluster.nodes < 2) return 0;
-  const double together = tp_ranks_together(pricing);
+  const double together = tp_ranks_together(job);
   const double further =
       (p.tp / together - 1) * spec.framework.host.per_layer_tp_each_node.value;
   if (p.pp < 2) return together * further;
@@ -124,10 +118,19 @@ double across_nodes(const Pricing& pricing) {
 bool takes_turns(const Pricing& pricing) {
   const auto& p = pricing.job->parallel;
   const bool waits = pricing.job->spec->framework.host.per_layer_tp_each_node.value > 0;
-  return waits && p.pp == 1 && p.tp > tp_ranks_together(pricing);
+  return waits && p.pp == 1 && p.tp > tp_ranks_together(*pricing.job);
 }
 
 }  // namespace
+
+double tp_ranks_together(const job::CheckedJob& job) {
+  return std::max(1, parallel::members_in_domain(parallel::group_of(job.parallel, Axis::tp),
+                                                 job.spec->cluster.gpus_per_node));
+}
+
+double layer_host(const job::CheckedJob& job) {
+  return job.spec->framework.host.per_layer.value + across_nodes(job);
+}
 
 Pricing make_pricing(const job::CheckedJob& job, const calibration::Calibration& calibration) {
   const job::JobSpec& spec = *job.spec;
@@ -240,7 +243,7 @@ ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs
     if (pass != ChunkPass::forward) recomputed += item.repeat * p.recomputed;
   }
   if (pass == ChunkPass::weight_gradient && out.sum.kernels <= 0) return out;
-  const double per_layer = host.per_layer.value + across_nodes(pricing);
+  const double per_layer = layer_host(*pricing.job);
   out.host = (out.sum.kernels * host.per_kernel.value + moe_layers * moe_layer_host(spec) +
               recomputed * host.per_recompute.value) *
                  (1.0 - spec.graph_share) +

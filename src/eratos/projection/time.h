@@ -70,6 +70,10 @@ struct Pricing {
 Pricing make_pricing(const job::CheckedJob& job, const calibration::Calibration& calibration);
 
 double price(const ops::Op& op, const Pricing& pricing);
+// Seconds a layer and pass cost the host beyond its kernels.
+double layer_host(const job::CheckedJob& job);
+// Ranks of one tensor-parallel group that a node holds.
+double tp_ranks_together(const job::CheckedJob& job);
 // `split`: the halves of backward too.
 void time_program(const ops::Program& program, const Pricing& pricing, bool split, ProgramTime& out);
 

@@ -58,6 +58,7 @@ void for_each_field(Profile& p, See&& see) {
   see("state", "wgrad_fused_accumulation", p.state.wgrad_fused_accumulation);
   see("state", "gradient_placeholders", p.state.gradient_placeholders);
   see("state", "keeps_narrow_gradient", p.state.keeps_narrow_gradient);
+  see("state", "narrow_gradient_in_pipeline", p.state.narrow_gradient_in_pipeline);
   see("state", "contiguous_gradient_buffer", p.state.contiguous_gradient_buffer);
   see("state", "zero1_all_reduce", p.state.zero1_all_reduce);
   see("state", "zero1_overlaps", p.state.zero1_overlaps);
@@ -83,6 +84,8 @@ void for_each_field(Profile& p, See&& see) {
   see("memory", "workspace_bytes", p.memory.workspace);
   see("memory", "hidden_buffers", p.memory.hidden_buffers);
   see("memory", "lagging_layers", p.memory.lagging_layers);
+  see("memory", "lagging_nodes", p.memory.lagging_nodes);
+  see("memory", "lagging_group_nodes", p.memory.lagging_group_nodes);
 
   see("host", "per_kernel_s", p.host.per_kernel);
   see("host", "per_layer_s", p.host.per_layer);

@@ -180,6 +180,29 @@ TEST(Exhaustive, BoundsAreNeverAboveTheSimulation) {
   EXPECT_GT(tried, 2000);
 }
 
+// What lets a search skip the siblings of a prefix that does not fit.
+TEST(Exhaustive, MoreOffloadNeverHoldsMore) {
+  projection::Spread spread(71, true);
+  const auto checked = std::make_unique<job::CheckedJob>();
+  const projection::WorkspacePtr workspace = projection::make_workspace();
+  for (int i = 0; i < 1000; ++i) {
+    projection::DrawnJob drawn = spread.next();
+    if (drawn.spec.cluster.accelerator.host_link.value <= 0) continue;
+    Bytes before{1e18};
+    bool fitted = false;
+    for (const double share : {0.0, 0.1, 0.5, 0.9, 1.0}) {
+      drawn.spec.offload.optimizer = share;
+      ASSERT_TRUE(job::check(drawn.spec, *checked).empty());
+      const projection::Screen s =
+          projection::screen(*checked, spread.calibrations[drawn.part], {}, *workspace);
+      ASSERT_LE(s.least_peak, before) << drawn.spec.model.name << " " << share;
+      ASSERT_TRUE(s.fits || !fitted) << drawn.spec.model.name << " " << share;
+      before = s.least_peak;
+      fitted = s.fits;
+    }
+  }
+}
+
 job::JobSpec llama() {
   job::JobSpec s;
   s.model = *reader::load_model("llama3.1-8b");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "eratos/base/check.h"
 
@@ -29,7 +30,8 @@ Exhaustive::Exhaustive(const Space& space, std::size_t top, Batches batches)
       batches_(batches),
       cursor_(space),
       rules_(space),
-      prefixes_(cursor_, rules_, 0, kScreenedAxes),
+      groups_(cursor_, rules_, 0, kScreenedAxes - 1),
+      siblings_(cursor_, rules_, kScreenedAxes - 1, kScreenedAxes),
       tail_(cursor_, rules_, kScreenedAxes, kAxes),
       tails_(cursor_, rules_) {
   ERATOS_CHECK(top > 0 && batches.screens > 0 && batches.projections > 0);
@@ -54,14 +56,14 @@ std::span<const Ask> Exhaustive::ask() {
   asks_.clear();
   while (asks_.empty()) {
     const bool crowded = waiting_.size() > kMostWaiting;
-    if (!walked_ && screens_next_ && !crowded) {
+    if ((!walked_ || !ready_.empty()) && screens_next_ && !crowded) {
       ask_screens();
       screens_next_ = false;
       continue;
     }
     screens_next_ = true;
     ask_projections();
-    if (asks_.empty() && walked_) {
+    if (asks_.empty() && walked_ && ready_.empty()) {
       finish();
       break;
     }
@@ -70,20 +72,42 @@ std::span<const Ask> Exhaustive::ask() {
 }
 
 void Exhaustive::ask_screens() {
-  behind_.clear();
-  while (asks_.size() < batches_.screens) {
-    if (!prefixes_.next(outcome_.removed)) {
+  asked_.clear();
+  held_back_.clear();
+  for (const Prefix& p : ready_) ask_screen(p, {});
+  ready_.clear();
+  while (asks_.size() < batches_.screens && !walked_) {
+    if (groups_.next(outcome_.removed)) {
+      ask_group();
+    } else {
       walked_ = true;
-      break;
     }
+  }
+}
+
+void Exhaustive::ask_screen(const Prefix& prefix, std::vector<Prefix> siblings) {
+  asks_.push_back({Ask::What::screen, prefix.at});
+  asked_.push_back(prefix);
+  held_back_.push_back(std::move(siblings));
+}
+
+// The group's prefixes, of which the last keeps least on the device.
+void Exhaustive::ask_group() {
+  static_assert(static_cast<std::size_t>(AxisId::offload) == kScreenedAxes - 1);
+  std::vector<Prefix> all;
+  siblings_.restart();
+  while (siblings_.next(outcome_.removed)) {
     const TailCount& tail = tails_.of_prefix();
     add(tail, outcome_.removed);
     if (tail.legal == 0) continue;
-    Candidate at = cursor_.at;
-    for (std::size_t i = kScreenedAxes; i < kAxes; ++i) at.at[i] = 0;
-    asks_.push_back({Ask::What::screen, at});
-    behind_.push_back(static_cast<std::uint32_t>(tail.legal));
+    Prefix p{cursor_.at, static_cast<std::uint32_t>(tail.legal)};
+    for (std::size_t i = kScreenedAxes; i < kAxes; ++i) p.at.at[i] = 0;
+    all.push_back(p);
   }
+  if (all.empty()) return;
+  const Prefix least = all.back();
+  all.pop_back();
+  ask_screen(least, std::move(all));
 }
 
 // The prefixes of the lowest bounds, with every legal setting of their switches.
@@ -110,7 +134,7 @@ void Exhaustive::tell(std::span<const Tell> answers) {
   ERATOS_CHECK(answers.size() == asks_.size());
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (asks_[i].what == Ask::What::screen) {
-      screened(asks_[i], answers[i], behind_[i]);
+      screened(answers[i], i);
     } else {
       projected(asks_[i], answers[i]);
     }
@@ -118,22 +142,25 @@ void Exhaustive::tell(std::span<const Tell> answers) {
   outcome_.proof.illegal = outcome_.removed.total();
 }
 
-void Exhaustive::screened(const Ask& ask, const Tell& tell, std::uint32_t legal) {
+void Exhaustive::screened(const Tell& tell, std::size_t i) {
+  const auto& [at, legal] = asked_[i];
   if (!tell.fits) {
     outcome_.proof.too_big += legal;
+    for (const Prefix& p : held_back_[i]) outcome_.proof.too_big += p.legal;
     if (!outcome_.any_too_big || tell.least_peak < outcome_.least_peak) {
       outcome_.any_too_big = true;
-      outcome_.least = ask.at;
+      outcome_.least = at;
       outcome_.least_peak = tell.least_peak;
     }
     return;
   }
-  const std::uint64_t family = family_of(space_, ask.at);
+  ready_.insert(ready_.end(), held_back_[i].begin(), held_back_[i].end());
+  const std::uint64_t family = family_of(space_, at);
   if (!can_matter(tell.figure, family)) {
     outcome_.proof.cut_by_bound += legal;
     return;
   }
-  waiting_.push_back({tell.figure, index_of(space_, ask.at), ask.at, family, legal});
+  waiting_.push_back({tell.figure, index_of(space_, at), at, family, legal});
   std::push_heap(waiting_.begin(), waiting_.end(), later);
 }
 

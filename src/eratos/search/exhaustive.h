@@ -7,6 +7,10 @@
 // below the best figure of its family, or not below the worst of the top: neither can change the
 // answer, because a bound never exceeds what the simulation finds.
 //
+// Of prefixes that differ in the optimizer's offload alone the one that keeps least on the device is
+// screened first: what is kept there is (1 - share) of the state and everything else is alike, so where
+// that one does not fit none of them does.
+//
 // Batches have a fixed size: the same work is done in the same order on any number of threads.
 #pragma once
 
@@ -44,9 +48,17 @@ class Exhaustive final : public Method {
   };
   static bool later(const Waiting& a, const Waiting& b);
 
+  // A prefix and the candidates behind it.
+  struct Prefix {
+    Candidate at;
+    std::uint32_t legal = 0;
+  };
+
   void ask_screens();
+  void ask_group();
+  void ask_screen(const Prefix& prefix, std::vector<Prefix> siblings);
   void ask_projections();
-  void screened(const Ask& ask, const Tell& tell, std::uint32_t legal);
+  void screened(const Tell& tell, std::size_t i);
   void projected(const Ask& ask, const Tell& tell);
   double worst_of_top() const;
   bool can_matter(double bound, std::uint64_t family) const;
@@ -57,13 +69,16 @@ class Exhaustive final : public Method {
   Batches batches_;
   Cursor cursor_;
   RulesByAxis rules_;
-  Walk prefixes_;
+  Walk groups_;    // prefixes without their offload
+  Walk siblings_;  // the offloads of a group
   Walk tail_;
   Tails tails_;
   bool walked_ = false;      // every prefix has been seen
   bool screens_next_ = true;  // screens and projections take turns
   std::vector<Ask> asks_;
-  std::vector<std::uint32_t> behind_;  // of a batch of screens: candidates behind each
+  std::vector<Prefix> asked_;                  // of a batch of screens: what each asks of
+  std::vector<std::vector<Prefix>> held_back_;  // and the siblings that its answer may settle
+  std::vector<Prefix> ready_;                  // siblings that it did not
   std::vector<Waiting> waiting_;       // a heap, lowest bound first
   std::unordered_map<std::uint64_t, Found> best_;  // by family
   Outcome outcome_;

@@ -1,5 +1,4 @@
 // eratos export JOB --to TARGET: the job as another program's file; what it cannot say is named.
-#include <cstdio>
 #include <string>
 
 #include <fmt/format.h>
@@ -8,6 +7,7 @@
 #include "apps/exit_code.h"
 #include "apps/load_job.h"
 #include "apps/output.h"
+#include "apps/winner.h"
 #include "eratos/reader/export_job.h"
 
 namespace eratos::apps {
@@ -30,12 +30,7 @@ int run_export_(const Arguments& arguments) {
     }
     return report_faults(written.error());
   }
-  for (const reader::Unsaid& u : written->unsaid) {
-    const std::string read_as = u.read.empty() ? "" : fmt::format("; it is read as {}", u.read);
-    std::fprintf(
-        stderr, "%s",
-        fmt::format("note: `{}: {}` cannot be said there{}\n", u.path, u.value, read_as).c_str());
-  }
+  tell_unsaid(*written);
   return deliver(written->text, arguments, kAnswered);
 }
 

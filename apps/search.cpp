@@ -13,6 +13,7 @@
 #include "apps/numbers.h"
 #include "apps/output.h"
 #include "apps/search_run.h"
+#include "apps/winner.h"
 #include "eratos/job/job.h"
 #include "eratos/projection/projection.h"
 #include "eratos/reader/job_yaml.h"
@@ -129,7 +130,8 @@ constexpr double kTop = 5;
 
 int search_all(const Job& job, const search::Space& space, const Arguments& arguments,
                Format format) {
-  search::Exhaustive method(space, static_cast<std::size_t>(number_of(arguments, "--top", kTop)));
+  search::Exhaustive method(space, {static_cast<std::size_t>(number_of(arguments, "--top", kTop)),
+                                    arguments.has("--pareto")});
   const SearchRun run{space, job.calibration, job.options,
                       static_cast<int>(number_of(arguments, "--threads", 0))};
   report::SearchAnswer answer;
@@ -158,9 +160,11 @@ int search_all(const Job& job, const search::Space& space, const Arguments& argu
     if (outcome.any_too_big) search::apply(space, outcome.least, spec);
     answer.nearby = nearby(job, spec);
   }
-  return deliver(format == Format::json ? report::search_json(answer)
-                                        : report::search_text(answer, style_of(arguments)),
-                 arguments, exit_code(answer));
+  answer.front = arguments.has("--pareto");
+  const int code = deliver(format == Format::json ? report::search_json(answer)
+                                                  : report::search_text(answer, style_of(arguments)),
+                           arguments, exit_code(answer));
+  return shown.empty() ? code : write_winner(shown.front()->spec, arguments, code);
 }
 
 }  // namespace
@@ -170,6 +174,7 @@ int run_search(const Arguments& arguments) {
   if (!format) return report_usage(format.error().front().message);
   const Result<Request> request = request_of(arguments);
   if (!request) return report_usage(request.error().front().message);
+  if (const std::string why = winner_fault(arguments); !why.empty()) return report_usage(why);
   const Result<std::unique_ptr<Job>> job = prepare_job(request->job);
   if (!job) return report_faults(job.error());
   Diagnostics fixed = search::fixed_faults((*job)->read.job);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../projection/spread.h"
@@ -23,6 +24,7 @@
 #include "eratos/search/around.h"
 #include "eratos/search/evaluate.h"
 #include "eratos/search/exhaustive.h"
+#include "eratos/search/front.h"
 #include "eratos/search/legality.h"
 #include "eratos/search/space.h"
 #include "eratos/search/walk.h"
@@ -80,7 +82,8 @@ struct Brute {
   std::uint64_t illegal = 0;
   std::uint64_t too_big = 0;
   std::uint64_t fitting = 0;
-  std::map<std::uint64_t, double> best;  // by family
+  std::map<std::uint64_t, double> best;      // by family
+  std::map<std::int64_t, double> by_memory;  // by whole GiB
 };
 
 // Every candidate by itself: its rules, its screen, its projection.
@@ -107,8 +110,39 @@ Brute brute_force(const Space& space, Evaluator& evaluator) {
     ++out.fitting;
     const auto [family, fresh] = out.best.try_emplace(family_of(space, at), told.figure);
     if (!fresh) family->second = std::min(family->second, told.figure);
+    const auto [peak, first] = out.by_memory.try_emplace(whole_gib(told.device_peak), told.figure);
+    if (!first) peak->second = std::min(peak->second, told.figure);
   }
   return out;
+}
+
+// Less memory first, and each faster than all that hold no more.
+void check_front(const std::vector<Found>& front, const std::map<std::int64_t, double>& by_memory) {
+  std::vector<std::pair<std::int64_t, double>> expected;
+  for (const auto& [peak, figure] : by_memory) {
+    if (expected.empty() || figure < expected.back().second) expected.emplace_back(peak, figure);
+  }
+  ASSERT_EQ(front.size(), expected.size());
+  for (std::size_t i = 0; i < front.size(); ++i) {
+    EXPECT_EQ(whole_gib(front[i].device_peak), expected[i].first);
+    EXPECT_EQ(front[i].figure, expected[i].second);
+  }
+}
+
+// The header's example.
+TEST(Front, TakesWhatNothingBeats) {
+  Front front;
+  front.take({{}, 5e-6, gib(60)});
+  front.take({{}, 4e-6, gib(70)});
+  EXPECT_FALSE(front.open_to(5e-6, gib(65)));
+  EXPECT_TRUE(front.open_to(4.5e-6, gib(65)));
+  EXPECT_TRUE(front.open_to(9e-6, gib(59)));
+  EXPECT_FALSE(front.open_to(4e-6, gib(70)));
+  front.take({{}, 4.5e-6, gib(64.5)});
+  ASSERT_EQ(front.points().size(), 3U);
+  EXPECT_EQ(front.points()[1].figure, 4.5e-6);
+  front.take({{}, 3e-6, gib(50)});
+  ASSERT_EQ(front.points().size(), 1U);
 }
 
 TEST(Exhaustive, EqualsBruteForceOverRandomSmallSpaces) {
@@ -128,7 +162,8 @@ TEST(Exhaustive, EqualsBruteForceOverRandomSmallSpaces) {
     Evaluator evaluator(*space, calibration, {});
     const Brute expected = brute_force(*space, evaluator);
     const std::size_t top = 1 + rng.below(4);
-    Exhaustive method(*space, top, {1 + rng.below(32), 1 + rng.below(8)});
+    const bool front = rng.below(2) == 0;
+    Exhaustive method(*space, {top, front}, {1 + rng.below(32), 1 + rng.below(8)});
     Evaluator* one = &evaluator;
     const Outcome found = run(method, {&one, 1});
 
@@ -144,6 +179,7 @@ TEST(Exhaustive, EqualsBruteForceOverRandomSmallSpaces) {
     figures.resize(std::min(figures.size(), top));
     ASSERT_EQ(found.top.size(), figures.size());
     for (std::size_t k = 0; k < figures.size(); ++k) ASSERT_EQ(found.top[k].figure, figures[k]);
+    if (front) check_front(found.front, expected.by_memory);
     (figures.empty() ? empty : answered) += 1;
     cut += found.proof.cut_by_bound > 0 ? 1 : 0;
   }
@@ -225,8 +261,8 @@ TEST(Exhaustive, TheSameAnswerForAnyNumberOfEvaluators) {
   Evaluator b(*space, calibration, {});
   Evaluator c(*space, calibration, {});
   Evaluator* all[] = {&a, &b, &c};
-  Exhaustive first(*space, 3);
-  Exhaustive second(*space, 3);
+  Exhaustive first(*space, {3});
+  Exhaustive second(*space, {3});
   const Outcome one = run(first, {all, 1});
   const Outcome three = run(second, {all, 3});
   ASSERT_GT(one.top.size(), 2U);
@@ -244,7 +280,7 @@ TEST(Exhaustive, NoTwoOfTheTopCutTheModelAlike) {
   const calibration::Calibration calibration = *reader::load_calibration("h100-sxm");
   Evaluator evaluator(*space, calibration, {});
   Evaluator* one = &evaluator;
-  Exhaustive method(*space, 10);
+  Exhaustive method(*space, {10});
   const Outcome found = run(method, {&one, 1});
   ASSERT_GT(found.top.size(), 4U);
   for (std::size_t i = 1; i < found.top.size(); ++i) {
@@ -262,7 +298,7 @@ TEST(Exhaustive, WhenNothingFitsItNamesWhatLacksLeast) {
   const calibration::Calibration calibration = *reader::load_calibration("h100-sxm");
   Evaluator evaluator(*space, calibration, {});
   Evaluator* one = &evaluator;
-  Exhaustive method(*space, 3);
+  Exhaustive method(*space, {3});
   const Outcome found = run(method, {&one, 1});
   EXPECT_TRUE(found.proof.proven);
   EXPECT_TRUE(found.top.empty());
@@ -278,7 +314,7 @@ TEST(Around, TheWinnersStepsAreSlowerOrTooBig) {
   const calibration::Calibration calibration = *reader::load_calibration("h100-sxm");
   Evaluator evaluator(*space, calibration, {});
   Evaluator* one = &evaluator;
-  Exhaustive method(*space, 1);
+  Exhaustive method(*space, {1});
   const Outcome found = run(method, {&one, 1});
   ASSERT_EQ(found.top.size(), 1U);
   const std::vector<StepAway> steps = steps_around(*space, found.top[0].at, {}, evaluator);

@@ -26,6 +26,7 @@ struct SearchAnswer {
   const search::Space* space = nullptr;
   const search::Outcome* outcome = nullptr;
   bool interrupted = false;
+  bool front = false;  // the front of speed and memory was asked for
   std::string version;
   std::vector<Ranked> top;
   const Answer* own = nullptr;  // the job as it came; null where it is not legal

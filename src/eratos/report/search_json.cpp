@@ -51,18 +51,22 @@ Node step_node(const SearchAnswer& a, const search::StepAway& step, double figur
   return out;
 }
 
+Node axes_node(const SearchAnswer& a, const search::Candidate& at) {
+  Node out = Node::mapping();
+  for (std::size_t i = 0; i < search::kAxes; ++i) {
+    out.set(std::string(search::kAxisFacts[i].name), Node::string(a.space->axes[i][at.at[i]].word));
+  }
+  return out;
+}
+
 double figure_of(const Answer& a) {
   return a.projection->time.step.value /
          (static_cast<double>(a.spec->batch.global) * a.spec->batch.sequence);
 }
 
 Node ranked_node(const SearchAnswer& a, const Ranked& one) {
-  Node axes = Node::mapping();
-  for (std::size_t i = 0; i < search::kAxes; ++i) {
-    axes.set(std::string(search::kAxisFacts[i].name), Node::string(a.space->axes[i][one.at.at[i]].word));
-  }
   Node out = Node::mapping();
-  out.set("axes", std::move(axes));
+  out.set("axes", axes_node(a, one.at));
   double share = 0;
   out.set("binds", Node::string(binds(one, &share)));
   out.set("binds_share", number(share));
@@ -75,6 +79,15 @@ Node ranked_node(const SearchAnswer& a, const Ranked& one) {
   if (a.own != nullptr) out.set("gain_over_job", number(figure_of(*a.own) / figure_of(one.answer) - 1));
   Node answer = project_node(one.answer);
   for (text::Entry& entry : answer.entries()) out.set(entry.key, std::move(entry.value));
+  return out;
+}
+
+Node point_node(const SearchAnswer& a, const search::Found& f) {
+  Node out = Node::mapping();
+  out.set("axes", axes_node(a, f.at));
+  out.set("tokens_per_s_per_gpu", number(tokens_per_gpu(a, f.figure)));
+  out.set("device_peak_bytes", bytes(f.device_peak));
+  out.set("headroom_bytes", bytes(a.capacity - f.device_peak));
   return out;
 }
 
@@ -91,13 +104,8 @@ Node nearby_list(const SearchAnswer& a) {
 }
 
 Node closest_node(const SearchAnswer& a) {
-  Node axes = Node::mapping();
-  for (std::size_t i = 0; i < search::kAxes; ++i) {
-    axes.set(std::string(search::kAxisFacts[i].name),
-             Node::string(a.space->axes[i][a.outcome->least.at[i]].word));
-  }
   Node out = Node::mapping();
-  out.set("axes", std::move(axes));
+  out.set("axes", axes_node(a, a.outcome->least));
   out.set("least_peak_bytes", bytes(a.outcome->least_peak));
   out.set("missing_bytes", bytes(a.outcome->least_peak - a.capacity));
   return out;
@@ -122,6 +130,11 @@ std::string search_json(const SearchAnswer& a) {
   for (const Ranked& one : a.top) top.append(ranked_node(a, one));
   out.set("best", a.top.empty() ? Node::null() : ranked_node(a, a.top[0]));
   out.set("top", std::move(top));
+  if (a.front) {
+    Node front = Node::sequence();
+    for (const search::Found& f : a.outcome->front) front.append(point_node(a, f));
+    out.set("pareto", std::move(front));
+  }
   Node sensitivity = Node::sequence();
   if (!a.top.empty()) {
     for (const search::StepAway& s : a.top[0].steps) {

@@ -74,6 +74,17 @@ std::string settings(const SearchAnswer& a, const search::Candidate& at) {
   return out.empty() ? "the job as it is: every axis is pinned" : out;
 }
 
+// What differs from the best: "tp 4, pp 8".
+std::string differences(const SearchAnswer& a, const search::Candidate& at) {
+  std::string out;
+  for (std::size_t i = 0; i < search::kAxes; ++i) {
+    if (at.at[i] == a.top[0].at.at[i]) continue;
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", search::kAxisFacts[i].name,
+                       value_on(a, at, i));
+  }
+  return out.empty() ? "the best" : out;
+}
+
 std::string change_line(const SearchAnswer& a, const Ranked& one, const search::StepAway& s) {
   const job::BatchSpec& batch = one.answer.spec->batch;
   const double figure = one.answer.projection->time.step.value /
@@ -98,6 +109,23 @@ std::string around(const SearchAnswer& a, const Style& style) {
     out += "  " + change_line(a, a.top[0], *legal[i]) + '\n';
   }
   if (legal.size() > kMost) out += fmt::format("  and {} more that lose more\n", legal.size() - kMost);
+  return out;
+}
+
+// Memory against speed: every point in JSON, an even choice of them here.
+std::string front_table(const SearchAnswer& a, const Style& style) {
+  constexpr std::size_t kMost = 12;
+  const std::vector<search::Found>& front = a.outcome->front;
+  Table table({{"GiB", Align::right}, {"tokens/s/GPU", Align::right}, {"configuration"}});
+  const std::size_t shown = std::min(kMost, front.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const search::Found& f = front[shown < 2 ? i : i * (front.size() - 1) / (shown - 1)];
+    table.row({gib_number(f.device_peak), fmt::format("{:.1f}", tokens_per_gpu(a, f.figure)),
+               differences(a, f.at)});
+  }
+  std::string out = '\n' + style.bold("nothing beats these in both memory and speed") + '\n' +
+                    table.text(0, style);
+  if (front.size() > shown) out += fmt::format("{} of {} points\n", shown, front.size());
   return out;
 }
 
@@ -151,6 +179,7 @@ std::string search_text(const SearchAnswer& a, const Style& style) {
                        signed_percent(ratio - 1));
   }
   out += around(a, style);
+  if (a.front) out += front_table(a, style);
   return out + "\n" + proof_line(a) + "\n";
 }
 

@@ -41,11 +41,11 @@ projection::Projection Evaluator::project(const Candidate& candidate) {
 Tell Evaluator::answer(const Ask& ask) {
   if (ask.what == Ask::What::project) {
     const projection::Projection p = project(ask.at);
-    return {p.memory.fits, p.memory.least_peak, figure_of(p.time.step)};
+    return {p.memory.fits, p.memory.least_peak, p.memory.device_peak, figure_of(p.time.step)};
   }
   const projection::Screen s =
       projection::screen(checked(ask.at), calibration_, options_, *workspace_);
-  return {s.fits, s.least_peak, figure_of(s.step_lower_bound)};
+  return {s.fits, s.least_peak, s.device_peak, figure_of(s.step_lower_bound)};
 }
 
 }  // namespace eratos::search

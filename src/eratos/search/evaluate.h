@@ -27,7 +27,8 @@ struct Ask {
 
 struct Tell {
   bool fits = false;
-  Bytes least_peak;   // of a screen: what it cannot do without
+  Bytes least_peak;   // what it cannot do without
+  Bytes device_peak;  // what it holds at most
   double figure = 0;  // of a screen: never above the one that is projected
 };
 

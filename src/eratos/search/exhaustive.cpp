@@ -24,9 +24,9 @@ std::uint64_t family_of(const Space& space, const Candidate& candidate) {
   return out;
 }
 
-Exhaustive::Exhaustive(const Space& space, std::size_t top, Batches batches)
+Exhaustive::Exhaustive(const Space& space, Wanted wanted, Batches batches)
     : space_(space),
-      top_(top),
+      wanted_(wanted),
       batches_(batches),
       cursor_(space),
       rules_(space),
@@ -34,7 +34,7 @@ Exhaustive::Exhaustive(const Space& space, std::size_t top, Batches batches)
       siblings_(cursor_, rules_, kScreenedAxes - 1, kScreenedAxes),
       tail_(cursor_, rules_, kScreenedAxes, kAxes),
       tails_(cursor_, rules_) {
-  ERATOS_CHECK(top > 0 && batches.screens > 0 && batches.projections > 0);
+  ERATOS_CHECK(wanted.top > 0 && batches.screens > 0 && batches.projections > 0);
   outcome_.proof.raw = space.raw();
 }
 
@@ -43,13 +43,14 @@ bool Exhaustive::later(const Waiting& a, const Waiting& b) {
 }
 
 double Exhaustive::worst_of_top() const {
-  return outcome_.top.size() < top_ ? kNever : outcome_.top.back().figure;
+  return outcome_.top.size() < wanted_.top ? kNever : outcome_.top.back().figure;
 }
 
-bool Exhaustive::can_matter(double bound, std::uint64_t family) const {
-  if (bound >= worst_of_top()) return false;
-  const auto known = best_.find(family);
-  return known == best_.end() || bound < known->second.figure;
+bool Exhaustive::can_matter(const Waiting& w) const {
+  if (wanted_.front && front_.open_to(w.bound, w.device_peak)) return true;
+  if (w.bound >= worst_of_top()) return false;
+  const auto known = best_.find(w.family);
+  return known == best_.end() || w.bound < known->second.figure;
 }
 
 std::span<const Ask> Exhaustive::ask() {
@@ -116,7 +117,7 @@ void Exhaustive::ask_projections() {
     std::pop_heap(waiting_.begin(), waiting_.end(), later);
     const Waiting next = waiting_.back();
     waiting_.pop_back();
-    if (!can_matter(next.bound, next.family)) {
+    if (!can_matter(next)) {
       outcome_.proof.cut_by_bound += next.legal;
       continue;
     }
@@ -140,6 +141,7 @@ void Exhaustive::tell(std::span<const Tell> answers) {
     }
   }
   outcome_.proof.illegal = outcome_.removed.total();
+  outcome_.front = front_.points();
 }
 
 void Exhaustive::screened(const Tell& tell, std::size_t i) {
@@ -155,12 +157,13 @@ void Exhaustive::screened(const Tell& tell, std::size_t i) {
     return;
   }
   ready_.insert(ready_.end(), held_back_[i].begin(), held_back_[i].end());
-  const std::uint64_t family = family_of(space_, at);
-  if (!can_matter(tell.figure, family)) {
+  const Waiting w{tell.figure,       index_of(space_, at), at, family_of(space_, at), legal,
+                  tell.device_peak};
+  if (!can_matter(w)) {
     outcome_.proof.cut_by_bound += legal;
     return;
   }
-  waiting_.push_back({tell.figure, index_of(space_, at), at, family, legal});
+  waiting_.push_back(w);
   std::push_heap(waiting_.begin(), waiting_.end(), later);
 }
 
@@ -170,12 +173,14 @@ void Exhaustive::projected(const Ask& ask, const Tell& tell) {
     return;
   }
   ++outcome_.proof.simulated;
+  const Found found{ask.at, tell.figure, tell.device_peak};
+  if (wanted_.front) front_.take(found);
   const std::uint64_t family = family_of(space_, ask.at);
-  const auto [at, fresh] = best_.try_emplace(family, Found{ask.at, tell.figure});
+  const auto [at, fresh] = best_.try_emplace(family, found);
   Found& best = at->second;
   if (!fresh) {
     if (tell.figure >= best.figure) return;
-    best = {ask.at, tell.figure};
+    best = found;
     std::erase_if(outcome_.top,
                   [&](const Found& f) { return family_of(space_, f.at) == family; });
   }
@@ -183,7 +188,7 @@ void Exhaustive::projected(const Ask& ask, const Tell& tell) {
       std::upper_bound(outcome_.top.begin(), outcome_.top.end(), best,
                        [](const Found& a, const Found& b) { return a.figure < b.figure; });
   outcome_.top.insert(place, best);
-  if (outcome_.top.size() > top_) outcome_.top.pop_back();
+  if (outcome_.top.size() > wanted_.top) outcome_.top.pop_back();
 }
 
 void Exhaustive::finish() {

@@ -5,7 +5,8 @@
 // that fit wait in a heap by their bound, and the most promising of them are simulated between two
 // batches of screens, so that a good figure is known early. A candidate is cut when its bound is not
 // below the best figure of its family, or not below the worst of the top: neither can change the
-// answer, because a bound never exceeds what the simulation finds.
+// answer, because a bound never exceeds what the simulation finds. Where a front of speed and memory is
+// asked for, it must also be beaten by a point of the front: its memory is known exactly.
 //
 // Of prefixes that differ in the optimizer's offload alone the one that keeps least on the device is
 // screened first: what is kept there is (1 - share) of the state and everything else is alike, so where
@@ -17,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "eratos/search/front.h"
 #include "eratos/search/method.h"
 
 namespace eratos::search {
@@ -28,10 +30,14 @@ struct Batches {
   std::size_t projections = 256;  // and the rest of the last prefix
 };
 
+struct Wanted {
+  std::size_t top = 5;  // families that the answer lists, each with its best proven; 1 or more
+  bool front = false;   // of speed and memory, proven as well
+};
+
 class Exhaustive final : public Method {
  public:
-  // `top`: how many families the answer lists, each with its best proven; 1 or more.
-  Exhaustive(const Space& space, std::size_t top, Batches batches = {});
+  Exhaustive(const Space& space, Wanted wanted, Batches batches = {});
 
   std::span<const Ask> ask() override;
   void tell(std::span<const Tell> answers) override;
@@ -45,6 +51,7 @@ class Exhaustive final : public Method {
     Candidate at;
     std::uint64_t family = 0;
     std::uint32_t legal = 0;  // candidates behind the prefix
+    Bytes device_peak;
   };
   static bool later(const Waiting& a, const Waiting& b);
 
@@ -61,11 +68,11 @@ class Exhaustive final : public Method {
   void screened(const Tell& tell, std::size_t i);
   void projected(const Ask& ask, const Tell& tell);
   double worst_of_top() const;
-  bool can_matter(double bound, std::uint64_t family) const;
+  bool can_matter(const Waiting& w) const;
   void finish();
 
   const Space& space_;
-  std::size_t top_;
+  Wanted wanted_;
   Batches batches_;
   Cursor cursor_;
   RulesByAxis rules_;
@@ -81,6 +88,7 @@ class Exhaustive final : public Method {
   std::vector<Prefix> ready_;                  // siblings that it did not
   std::vector<Waiting> waiting_;       // a heap, lowest bound first
   std::unordered_map<std::uint64_t, Found> best_;  // by family
+  Front front_;
   Outcome outcome_;
 };
 

@@ -28,12 +28,14 @@ struct Proof {
 struct Found {
   Candidate at;
   double figure = 0;
+  Bytes device_peak;
 };
 
 struct Outcome {
   Proof proof;
   Removed removed;           // of the illegal, by rule
   std::vector<Found> top;    // best first, no two alike (family_of)
+  std::vector<Found> front;  // where it was asked for: less memory first, each faster than the last
   bool any_too_big = false;
   Candidate least;           // of those too big the one that lacks least
   Bytes least_peak;

@@ -17,6 +17,7 @@
 #include "eratos/job/job.h"
 #include "eratos/projection/projection.h"
 #include "eratos/reader/job_yaml.h"
+#include "eratos/reader/sayable.h"
 #include "eratos/report/search.h"
 #include "eratos/report/space.h"
 #include "eratos/search/around.h"
@@ -57,7 +58,7 @@ std::vector<std::string> words_of(const std::string& text) {
 }
 
 struct Request {
-  Arguments job;                   // with JOB as its only word
+  Arguments job;  // with JOB as its only word
   std::vector<std::string> axes;
 };
 
@@ -82,9 +83,8 @@ Result<Request> request_of(const Arguments& arguments) {
 
 int explain_space(const search::Space& space, const Arguments& arguments, Format format) {
   const search::Count count = search::count(space);
-  return deliver(format == Format::json
-                     ? report::space_json(space, count, std::string(kVersion))
-                     : report::space_text(space, count, style_of(arguments)),
+  return deliver(format == Format::json ? report::space_json(space, count, std::string(kVersion))
+                                        : report::space_text(space, count, style_of(arguments)),
                  arguments, count.legal > 0 ? kAnswered : kDoesNotFit);
 }
 
@@ -140,7 +140,8 @@ int search_all(const Job& job, const search::Space& space, const Arguments& argu
   answer.space = &space;
   answer.outcome = &outcome;
   answer.version = std::string(kVersion);
-  answer.capacity = space.base.cluster.accelerator.memory_visible * (1.0 - job.options.memory_margin);
+  answer.capacity =
+      space.base.cluster.accelerator.memory_visible * (1.0 - job.options.memory_margin);
 
   std::vector<std::unique_ptr<Shown>> shown;
   search::Evaluator evaluator(space, job.calibration, job.options);
@@ -161,9 +162,10 @@ int search_all(const Job& job, const search::Space& space, const Arguments& argu
     answer.nearby = nearby(job, spec);
   }
   answer.front = arguments.has("--pareto");
-  const int code = deliver(format == Format::json ? report::search_json(answer)
-                                                  : report::search_text(answer, style_of(arguments)),
-                           arguments, exit_code(answer));
+  const int code =
+      deliver(format == Format::json ? report::search_json(answer)
+                                     : report::search_text(answer, style_of(arguments)),
+              arguments, exit_code(answer));
   return shown.empty() ? code : write_winner(shown.front()->spec, arguments, code);
 }
 
@@ -182,8 +184,9 @@ int run_search(const Arguments& arguments) {
     reader::locate(fixed, (*job)->read.report);
     return report_faults(fixed);
   }
-  const Result<search::Space> space = search::space_of((*job)->read.job, request->axes);
+  Result<search::Space> space = search::space_of((*job)->read.job, request->axes);
   if (!space) return report_faults(space.error());
+  reader::keep_sayable(*space);
   if (arguments.has("--explain-space")) return explain_space(*space, arguments, *format);
   return search_all(**job, *space, arguments, *format);
 }

@@ -65,7 +65,8 @@ class Pool {
           tbb::blocked_range<std::size_t>(0, asks.size(), piece),
           [&](const tbb::blocked_range<std::size_t>& range) {
             search::Evaluator& own = *evaluators_.local();
-            for (std::size_t i = range.begin(); i < range.end(); ++i) tells[i] = own.answer(asks[i]);
+            for (std::size_t i = range.begin(); i < range.end(); ++i)
+              tells[i] = own.answer(asks[i]);
           },
           tbb::simple_partitioner());
     });

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -49,6 +50,29 @@ class Search(unittest.TestCase):
         finally:
             os.remove(path)
         self.assertEqual(json.loads(done.stdout)["time"], answer["best"]["time"])
+
+    def test_the_winner_is_written_and_reads_back(self):
+        folder = tempfile.mkdtemp()
+        for target in ("megatron", "eratos"):
+            path = os.path.join(folder, target + ".yaml")
+            to = [] if target == "eratos" else ["--to", target]
+            answer = json.loads(search(*JOB, "--axes", *AXES, "--format", "json", "--best", path, *to))
+            done = subprocess.run([ERATOS, "import", path, "--cluster", "h100-sxm-8x8", "--format", "json"],
+                                  capture_output=True, text=True, check=True)
+            again = json.loads(done.stdout)["job"]
+            for part in ("parallel", "batch", "sharding", "recompute", "overlap"):
+                self.assertEqual(again[part], answer["best"]["job"][part], part)
+            search(*JOB, "--axes", *AXES, "--best", path, code=2)  # is kept
+
+    def test_the_front_falls_in_memory_and_speed(self):
+        answer = json.loads(search(*JOB, "--axes", *AXES, "--format", "json", "--pareto"))
+        front = answer["pareto"]
+        self.assertGreater(len(front), 2)
+        for a, b in zip(front, front[1:]):
+            self.assertLess(a["device_peak_bytes"], b["device_peak_bytes"])
+            self.assertLess(a["tokens_per_s_per_gpu"], b["tokens_per_s_per_gpu"])
+        self.assertAlmostEqual(front[-1]["tokens_per_s_per_gpu"],
+                               answer["best"]["throughput"]["tokens_per_s_per_gpu"], places=6)
 
     def test_axes_in_quotes_or_one_by_one(self):
         apart = search(*JOB, "--axes", *AXES, "--format", "json")

@@ -14,8 +14,8 @@
 #include "eratos/base/rng.h"
 #include "eratos/base/units.h"
 #include "eratos/calibration/calibration.h"
-#include "eratos/hardware/cluster.h"
 #include "eratos/framework/profile.h"
+#include "eratos/hardware/cluster.h"
 #include "eratos/job/job.h"
 #include "eratos/model/architecture.h"
 #include "eratos/parallel/parallel.h"
@@ -168,8 +168,8 @@ TEST(Exhaustive, EqualsBruteForceOverRandomSmallSpaces) {
     const Outcome found = run(method, {&one, 1});
 
     ASSERT_TRUE(found.proof.proven);
-    ASSERT_EQ(found.proof.raw, found.proof.illegal + found.proof.too_big + found.proof.cut_by_bound +
-                                   found.proof.simulated);
+    ASSERT_EQ(found.proof.raw, found.proof.illegal + found.proof.too_big +
+                                   found.proof.cut_by_bound + found.proof.simulated);
     ASSERT_EQ(found.proof.illegal, expected.illegal);
     ASSERT_EQ(found.proof.too_big, expected.too_big);
     ASSERT_EQ(found.proof.cut_by_bound + found.proof.simulated, expected.fitting);
@@ -204,11 +204,13 @@ TEST(Exhaustive, BoundsAreNeverAboveTheSimulation) {
       Candidate at = candidate_at(*space, rng.next() % space->raw());
       job::JobSpec job = space->base;
       apply(*space, at, job);
-      if (!job::check(job, *checked).empty() || !projection::schedule_faults(*checked).empty()) continue;
+      if (!job::check(job, *checked).empty() || !projection::schedule_faults(*checked).empty())
+        continue;
       const Tell screened = evaluator.answer({Ask::What::screen, at});
       const Tell projected = evaluator.answer({Ask::What::project, at});
       ASSERT_EQ(screened.fits, projected.fits);
-      ASSERT_LE(screened.figure, projected.figure) << job.model.name << " " << job.schedule.algorithm;
+      ASSERT_LE(screened.figure, projected.figure)
+          << job.model.name << " " << job.schedule.algorithm;
       ASSERT_GT(screened.figure, 0);
       ++tried;
     }
@@ -249,9 +251,15 @@ job::JobSpec llama() {
   return s;
 }
 
-const std::vector<std::string> kSomeAxes{"tp=1..8", "pp=1..4", "vpp=1,2,4", "cp=1,2", "mbs=1,2",
-                                         "sp=true,false", "recompute=none,selective,full",
-                                         "overlap.tp=true,false", "rest=job"};
+const std::vector<std::string> kSomeAxes{"tp=1..8",
+                                         "pp=1..4",
+                                         "vpp=1,2,4",
+                                         "cp=1,2",
+                                         "mbs=1,2",
+                                         "sp=true,false",
+                                         "recompute=none,selective,full",
+                                         "overlap.tp=true,false",
+                                         "rest=job"};
 
 // Who answers which ask, and in which order, changes nothing: not the counts, not the answer.
 TEST(Exhaustive, TheSameAnswerForAnyNumberOfEvaluators) {

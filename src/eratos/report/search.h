@@ -1,6 +1,6 @@
-// The answer of a search: the proof, the best configurations, what binds each, and what stands around
-// the winner. JSON keys are a contract (docs/USING.md); the answer holds no times of the search
-// itself, so that equal answers are equal bytes.
+// The answer of a search: the proof, the best configurations, what binds each, and what stands
+// around the winner. JSON keys are a contract (docs/USING.md); the answer holds no times of the
+// search itself, so that equal answers are equal bytes.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ struct Ranked {
   Answer answer;
   search::Candidate at;
   std::vector<search::StepAway> steps;  // around it
-  bool within_band = false;  // its band of error reaches the winner's
+  bool within_band = false;             // its band of error reaches the winner's
 };
 
 struct SearchAnswer {

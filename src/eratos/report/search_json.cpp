@@ -76,7 +76,8 @@ Node ranked_node(const SearchAnswer& a, const Ranked& one) {
   const double best = figure_of(a.top[0].answer);
   out.set("behind_best", number(figure_of(one.answer) / best - 1));
   out.set("within_error_band", Node::boolean(one.within_band));
-  if (a.own != nullptr) out.set("gain_over_job", number(figure_of(*a.own) / figure_of(one.answer) - 1));
+  if (a.own != nullptr)
+    out.set("gain_over_job", number(figure_of(*a.own) / figure_of(one.answer) - 1));
   Node answer = project_node(one.answer);
   for (text::Entry& entry : answer.entries()) out.set(entry.key, std::move(entry.value));
   return out;

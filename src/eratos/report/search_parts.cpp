@@ -18,8 +18,8 @@ std::string step_words(const search::Space& space, const search::StepAway& step)
 
 const search::StepAway* best_change(const Ranked& one) {
   const job::BatchSpec& batch = one.answer.spec->batch;
-  const double figure = one.answer.projection->time.step.value /
-                        (static_cast<double>(batch.global) * batch.sequence);
+  const double figure =
+      one.answer.projection->time.step.value / (static_cast<double>(batch.global) * batch.sequence);
   return search::best_step(one.steps, figure);
 }
 

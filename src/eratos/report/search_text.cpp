@@ -19,8 +19,8 @@ std::string whole(std::uint64_t n) { return thousands(static_cast<double>(n)); }
 std::string proof_line(const SearchAnswer& a) {
   const search::Proof& p = a.outcome->proof;
   std::string out = fmt::format(
-      "{} candidates = {} illegal + {} too big + {} cut by their bound + {} simulated", whole(p.raw),
-      whole(p.illegal), whole(p.too_big), whole(p.cut_by_bound), whole(p.simulated));
+      "{} candidates = {} illegal + {} too big + {} cut by their bound + {} simulated",
+      whole(p.raw), whole(p.illegal), whole(p.too_big), whole(p.cut_by_bound), whole(p.simulated));
   const std::uint64_t rest = p.raw - p.illegal - p.too_big - p.cut_by_bound - p.simulated;
   if (!p.proven) return out + fmt::format(" + {} not looked at", whole(rest));
   return out + (a.top.empty() ? "" : ": nothing is faster");
@@ -43,7 +43,9 @@ std::vector<std::size_t> differing(const SearchAnswer& a) {
 }
 
 std::string top_table(const SearchAnswer& a, const Style& style) {
-  std::vector<Column> columns{{"", Align::right}, {"tokens/s/GPU", Align::right}, {"step", Align::right},
+  std::vector<Column> columns{{"", Align::right},
+                              {"tokens/s/GPU", Align::right},
+                              {"step", Align::right},
                               {"GiB", Align::right}};
   const std::vector<std::size_t> axes = differing(a);
   for (const std::size_t i : axes) columns.push_back({std::string(search::kAxisFacts[i].name)});
@@ -51,9 +53,10 @@ std::string top_table(const SearchAnswer& a, const Style& style) {
   Table table(std::move(columns));
   for (std::size_t n = 0; n < a.top.size(); ++n) {
     const projection::Projection& p = *a.top[n].answer.projection;
-    std::vector<std::string> cells{fmt::format("{}{}", n + 1, n > 0 && a.top[n].within_band ? "~" : ""),
-                                   fmt::format("{:.1f}", p.throughput.tokens_per_s_per_gpu),
-                                   duration(p.time.step), gib_number(p.memory.device_peak)};
+    std::vector<std::string> cells{
+        fmt::format("{}{}", n + 1, n > 0 && a.top[n].within_band ? "~" : ""),
+        fmt::format("{:.1f}", p.throughput.tokens_per_s_per_gpu), duration(p.time.step),
+        gib_number(p.memory.device_peak)};
     for (const std::size_t i : axes) cells.push_back(value_on(a, a.top[n].at, i));
     double share = 0;
     const std::string what = binds(a.top[n], &share);
@@ -87,9 +90,10 @@ std::string differences(const SearchAnswer& a, const search::Candidate& at) {
 
 std::string change_line(const SearchAnswer& a, const Ranked& one, const search::StepAway& s) {
   const job::BatchSpec& batch = one.answer.spec->batch;
-  const double figure = one.answer.projection->time.step.value /
-                        (static_cast<double>(batch.global) * batch.sequence);
-  std::string out = fmt::format("{}: {}", step_words(*a.space, s), signed_percent(figure / s.figure - 1));
+  const double figure =
+      one.answer.projection->time.step.value / (static_cast<double>(batch.global) * batch.sequence);
+  std::string out =
+      fmt::format("{}: {}", step_words(*a.space, s), signed_percent(figure / s.figure - 1));
   if (!s.fits) out += fmt::format(", lacks {}", gib_text(s.missing));
   return out;
 }
@@ -108,7 +112,8 @@ std::string around(const SearchAnswer& a, const Style& style) {
   for (std::size_t i = 0; i < std::min(kMost, legal.size()); ++i) {
     out += "  " + change_line(a, a.top[0], *legal[i]) + '\n';
   }
-  if (legal.size() > kMost) out += fmt::format("  and {} more that lose more\n", legal.size() - kMost);
+  if (legal.size() > kMost)
+    out += fmt::format("  and {} more that lose more\n", legal.size() - kMost);
   return out;
 }
 
@@ -167,7 +172,8 @@ std::string search_text(const SearchAnswer& a, const Style& style) {
   }
   out += headline(a.top[0].answer, style) + "\n";
   out += top_table(a, style);
-  const bool ties = std::any_of(a.top.begin() + 1, a.top.end(), [](const Ranked& r) { return r.within_band; });
+  const bool ties =
+      std::any_of(a.top.begin() + 1, a.top.end(), [](const Ranked& r) { return r.within_band; });
   if (ties) out += "~ within the band of error of the best\n";
   out += "\n" + wrapped("best: " + settings(a, a.top[0].at), 96, "      ") + "\n";
   if (a.own != nullptr) {

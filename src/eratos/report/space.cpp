@@ -46,6 +46,20 @@ void row(Table& table, std::vector<std::string> cells, std::string_view last) {
   }
 }
 
+// "offload 100; sharding none, zero1".
+std::string unsaid_values(const search::Space& space) {
+  std::string out;
+  const search::Space::LeftOut* before = nullptr;
+  for (const search::Space::LeftOut& v : space.left_out) {
+    const bool same = before != nullptr && before->axis == v.axis;
+    out += (out.empty() ? "" : same ? ", " : "; ");
+    if (!same) out += std::string(search::facts_of(v.axis).name) + " ";
+    out += v.word;
+    before = &v;
+  }
+  return out;
+}
+
 // Rules of the framework that the job itself breaks: they are not asked.
 std::string left_out(const search::Space& space) {
   const std::vector<const search::Rule*> asked = search::rules_of(space);
@@ -88,11 +102,16 @@ std::string space_text(const search::Space& space, const search::Count& count, c
         repeats + std::string(r.reason));
   }
   out += rules.text(0, style);
+  if (const std::string unsaid = unsaid_values(space); !unsaid.empty()) {
+    out += "\n" +
+           wrapped("left out, as the framework's own file cannot say them: " + unsaid, 96, "") +
+           "\n";
+  }
   if (const std::string without = left_out(space); !without.empty()) {
     out += "\n" + wrapped("not asked, as the job itself breaks them: " + without, 96, "") + "\n";
   }
-  out += fmt::format("\n{} = {} removed + {} legal\n", whole(count.raw), whole(count.removed.total()),
-                     whole(count.legal));
+  out += fmt::format("\n{} = {} removed + {} legal\n", whole(count.raw),
+                     whole(count.removed.total()), whole(count.legal));
   return out;
 }
 
@@ -113,6 +132,14 @@ Node space_node(const search::Space& space, const search::Count& count) {
     axes.append(std::move(one));
   }
   out.set("axes", std::move(axes));
+  Node unsaid = Node::sequence();
+  for (const search::Space::LeftOut& v : space.left_out) {
+    Node one = Node::mapping();
+    one.set("axis", Node::string(std::string(search::facts_of(v.axis).name)));
+    one.set("value", Node::string(v.word));
+    unsaid.append(std::move(one));
+  }
+  out.set("left_out", std::move(unsaid));
   Node rules = Node::sequence();
   for (std::size_t i = 0; i < search::rules().size(); ++i) {
     const search::Rule& r = search::rules()[i];

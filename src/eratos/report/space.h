@@ -11,7 +11,8 @@ namespace eratos::report {
 
 std::string space_text(const search::Space& space, const search::Count& count, const Style& style);
 
-// {raw, legal, axes: [{axis, values, left}], rules: [{rule, ground, removed, reason, source}]}
+// {raw, legal, axes: [{axis, values, left}], left_out: [{axis, value}], rules: [{rule, ground,
+// removed, reason, source}]}
 text::Node space_node(const search::Space& space, const search::Count& count);
 std::string space_json(const search::Space& space, const search::Count& count,
                        const std::string& version);

@@ -1,7 +1,8 @@
 // What stands around a candidate, and what keeps it from being faster?
 //
-// One step on every axis: the values before and behind on an axis of numbers, every other value on one
-// of words. A step that does not fit is projected all the same: it says what more memory would buy.
+// One step on every axis: the values before and behind on an axis of numbers, every other value on
+// one of words. A step that does not fit is projected all the same: it says what more memory would
+// buy.
 //
 // Worked example: tp 4 of 1, 2, 4, 8 has the steps tp 2 and tp 8.
 #pragma once

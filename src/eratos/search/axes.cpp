@@ -121,7 +121,8 @@ std::optional<Value> recompute_of(Space& space, std::string_view word) {
     r.modules = *modules;
     return recompute_value(space, r);
   }
-  if (kind == "full" && bare) return recompute_value(space, whole(job::RecomputeMethod::uniform, 1));
+  if (kind == "full" && bare)
+    return recompute_value(space, whole(job::RecomputeMethod::uniform, 1));
   const auto layers = whole_number(rest, 1);
   if (!layers) return std::nullopt;
   if (kind == "full") return recompute_value(space, whole(job::RecomputeMethod::block, *layers));
@@ -218,21 +219,28 @@ std::vector<Value> chunk_values(int layers) {
   return out;
 }
 
-// What Megatron-LM recomputes by module (--recompute-modules core_attn, layernorm, moe_act,
-// mla_up_proj), one by one and all together; whole layers; the first 1, 2, 4, ... of a stage.
+// What Megatron-LM recomputes by module (--recompute-modules core_attn, layernorm, moe_act or mlp,
+// mla_up_proj), one by one, and all but the products of mlp together; whole layers; the first 1, 2,
+// 4,
+// ... of a stage.
 std::vector<Value> recompute_values(Space& space) {
   std::vector<Value> out{recompute_value(space, {})};
   const model::Architecture& a = space.base.model;
   const bool moe = model::is_moe(a);
-  bool mla = false;
-  for (const layer::BlockSpec& b : a.blocks) mla = mla || std::holds_alternative<layer::MlaSpec>(b.mixer);
-  std::vector<Module> offered{Module::core_attention, Module::norm,
-                              moe ? Module::expert_activation : Module::activation};
-  if (mla) offered.push_back(Module::mla_up);
+  const bool mla = std::any_of(a.blocks.begin(), a.blocks.end(), [](const layer::BlockSpec& b) {
+    return std::holds_alternative<layer::MlaSpec>(b.mixer);
+  });
+  std::vector<Module> cheap{Module::core_attention, Module::norm};
+  if (moe) cheap.push_back(Module::expert_activation);
+  if (mla) cheap.push_back(Module::mla_up);
   job::RecomputeSpec all = selective({});
-  for (const Module m : offered) {
+  for (const Module m : cheap) {
     out.push_back(recompute_value(space, selective({m})));
     all.modules.set(static_cast<std::size_t>(m));
+  }
+  if (!moe) {
+    out.push_back(
+        recompute_value(space, selective({Module::mlp_in, Module::activation, Module::mlp_out})));
   }
   out.push_back(recompute_value(space, all));
   out.push_back(recompute_value(space, whole(job::RecomputeMethod::uniform, 1)));
@@ -374,7 +382,8 @@ std::string word_of(const job::RecomputeSpec& r) {
       std::string out;
       for (std::size_t i = 0; i < r.modules.size(); ++i) {
         if (!r.modules.test(i)) continue;
-        out += (out.empty() ? "selective:" : "+") + std::string(ops::name_of(static_cast<Module>(i)));
+        out +=
+            (out.empty() ? "selective:" : "+") + std::string(ops::name_of(static_cast<Module>(i)));
       }
       return out.empty() || out == "selective:core_attention" ? "selective" : out;
     }
@@ -477,8 +486,8 @@ void put_in_order(AxisId axis, std::vector<Value>& values) {
 std::vector<Value> default_values(Space& space, AxisId axis) {
   std::vector<Value> out = usual_values(space, axis);
   const Value own = value_of_job(space, axis);
-  const bool there = std::any_of(out.begin(), out.end(),
-                                 [&](const Value& v) { return v.number == own.number; });
+  const bool there =
+      std::any_of(out.begin(), out.end(), [&](const Value& v) { return v.number == own.number; });
   if (!there) out.push_back(own);
   put_in_order(axis, out);
   return out;
@@ -507,7 +516,8 @@ std::vector<std::string> words_of(AxisId axis) {
       add(schedule_values());
       break;
     case AxisId::recompute:
-      out = {"none", "selective", "selective:MODULE+MODULE", "full", "full:LAYERS", "uniform:LAYERS"};
+      out = {"none", "selective",   "selective:MODULE+MODULE",
+             "full", "full:LAYERS", "uniform:LAYERS"};
       break;
     case AxisId::sharding:
       out = {"none", "zero1", "zero2", "zero3", "zero3:GROUP", "hsdp:GROUP"};

@@ -19,7 +19,8 @@ constexpr std::size_t kMostValues = 255;  // a place in a list is one byte
 constexpr double kMostCandidates = 1e18;
 
 Diagnostic said(const std::string& word, std::string message, std::string cure) {
-  return {.where = {.file = "--axes " + word}, .message = std::move(message), .cure = std::move(cure)};
+  return {
+      .where = {.file = "--axes " + word}, .message = std::move(message), .cure = std::move(cure)};
 }
 
 std::optional<AxisId> axis_called(std::string_view name) {
@@ -85,6 +86,7 @@ class Reader {
     for (const std::string& word : words) read_word(word);
     for (std::size_t i = 0; i < kAxes; ++i) {
       const auto axis = static_cast<AxisId>(i);
+      space_.named[i] = said_[i] || rest_is_job_;
       if (said_[i]) continue;
       space_.axes[i] = rest_is_job_ ? std::vector<Value>{value_of_job(space_, axis)}
                                     : default_values(space_, axis);
@@ -143,11 +145,11 @@ class Reader {
     if (!value) {
       const std::vector<std::string> known = words_of(axis);
       const std::string near = known.empty() ? "" : nearest_name(one, known);
-      faults_.push_back(said(word,
-                             "`" + one + "` is no value of axis " + std::string(facts_of(axis).name),
-                             known.empty()   ? "give whole numbers, or a range such as 1..8"
-                             : near.empty() ? "use " + listed(known)
-                                            : "did you mean `" + near + "`?"));
+      faults_.push_back(
+          said(word, "`" + one + "` is no value of axis " + std::string(facts_of(axis).name),
+               known.empty()  ? "give whole numbers, or a range such as 1..8"
+               : near.empty() ? "use " + listed(known)
+                              : "did you mean `" + near + "`?"));
       return;
     }
     const bool there = std::any_of(out.begin(), out.end(),

@@ -16,12 +16,16 @@ Evaluator::Evaluator(const Space& space, const calibration::Calibration& calibra
 }
 
 const job::CheckedJob& Evaluator::checked(const Candidate& candidate) {
-  bool moved = false;  // a balanced split follows pp and vpp
+  // A balanced split follows pp and vpp, sequence parallelism tp.
+  bool split = false;
+  bool cut = false;
   for (std::size_t i = 0; i < kAxes; ++i) {
     const auto axis = static_cast<AxisId>(i);
-    const bool stages = axis == AxisId::split && moved;
-    if (at_.at[i] == candidate.at[i] && !stages) continue;
-    moved = moved || axis == AxisId::pp || axis == AxisId::vpp;
+    const bool follows =
+        (axis == AxisId::split && split) || (axis == AxisId::sequence_parallel && cut);
+    if (at_.at[i] == candidate.at[i] && !follows) continue;
+    split = split || axis == AxisId::pp || axis == AxisId::vpp;
+    cut = cut || axis == AxisId::tp;
     apply(space_, axis, candidate.at[i], job_);
   }
   at_ = candidate;

@@ -1,9 +1,9 @@
-// What a search asks of the model, and what it is told: plain values, so that a method knows nothing
-// of projections and whoever runs it decides on how many threads.
+// What a search asks of the model, and what it is told: plain values, so that a method knows
+// nothing of projections and whoever runs it decides on how many threads.
 //
-// A figure is what is minimised: seconds of a step for each token of its batch, so that candidates of
-// different batches compare. Worked example: a step of 12.8 s over 512 sequences of 2048 tokens has
-// the figure 12.8 / 1,048,576 = 12.2 us.
+// A figure is what is minimised: seconds of a step for each token of its batch, so that candidates
+// of different batches compare. Worked example: a step of 12.8 s over 512 sequences of 2048 tokens
+// has the figure 12.8 / 1,048,576 = 12.2 us.
 #pragma once
 
 #include <cstdint>

@@ -157,8 +157,8 @@ void Exhaustive::screened(const Tell& tell, std::size_t i) {
     return;
   }
   ready_.insert(ready_.end(), held_back_[i].begin(), held_back_[i].end());
-  const Waiting w{tell.figure,       index_of(space_, at), at, family_of(space_, at), legal,
-                  tell.device_peak};
+  const Waiting w{tell.figure, index_of(space_, at), at, family_of(space_, at),
+                  legal,       tell.device_peak};
   if (!can_matter(w)) {
     outcome_.proof.cut_by_bound += legal;
     return;
@@ -181,8 +181,7 @@ void Exhaustive::projected(const Ask& ask, const Tell& tell) {
   if (!fresh) {
     if (tell.figure >= best.figure) return;
     best = found;
-    std::erase_if(outcome_.top,
-                  [&](const Found& f) { return family_of(space_, f.at) == family; });
+    std::erase_if(outcome_.top, [&](const Found& f) { return family_of(space_, f.at) == family; });
   }
   const auto place =
       std::upper_bound(outcome_.top.begin(), outcome_.top.end(), best,

@@ -3,14 +3,14 @@
 //
 // Prefixes (candidates without their overlap switches) are screened in the order of the walk. Those
 // that fit wait in a heap by their bound, and the most promising of them are simulated between two
-// batches of screens, so that a good figure is known early. A candidate is cut when its bound is not
-// below the best figure of its family, or not below the worst of the top: neither can change the
-// answer, because a bound never exceeds what the simulation finds. Where a front of speed and memory is
-// asked for, it must also be beaten by a point of the front: its memory is known exactly.
+// batches of screens, so that a good figure is known early. A candidate is cut when its bound is
+// not below the best figure of its family, or not below the worst of the top: neither can change
+// the answer, because a bound never exceeds what the simulation finds. Where a front of speed and
+// memory is asked for, it must also be beaten by a point of the front: its memory is known exactly.
 //
-// Of prefixes that differ in the optimizer's offload alone the one that keeps least on the device is
-// screened first: what is kept there is (1 - share) of the state and everything else is alike, so where
-// that one does not fit none of them does.
+// Of prefixes that differ in the optimizer's offload alone the one that keeps least on the device
+// is screened first: what is kept there is (1 - share) of the state and everything else is alike,
+// so where that one does not fit none of them does.
 //
 // Batches have a fixed size: the same work is done in the same order on any number of threads.
 #pragma once
@@ -80,13 +80,13 @@ class Exhaustive final : public Method {
   Walk siblings_;  // the offloads of a group
   Walk tail_;
   Tails tails_;
-  bool walked_ = false;      // every prefix has been seen
+  bool walked_ = false;       // every prefix has been seen
   bool screens_next_ = true;  // screens and projections take turns
   std::vector<Ask> asks_;
-  std::vector<Prefix> asked_;                  // of a batch of screens: what each asks of
-  std::vector<std::vector<Prefix>> held_back_;  // and the siblings that its answer may settle
-  std::vector<Prefix> ready_;                  // siblings that it did not
-  std::vector<Waiting> waiting_;       // a heap, lowest bound first
+  std::vector<Prefix> asked_;                      // of a batch of screens: what each asks of
+  std::vector<std::vector<Prefix>> held_back_;     // and the siblings that its answer may settle
+  std::vector<Prefix> ready_;                      // siblings that it did not
+  std::vector<Waiting> waiting_;                   // a heap, lowest bound first
   std::unordered_map<std::uint64_t, Found> best_;  // by family
   Front front_;
   Outcome outcome_;

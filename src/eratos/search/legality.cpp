@@ -96,7 +96,8 @@ bool tp_mixers(const Partial& p) {
   ParallelSpec cut = p.job.parallel;
   cut.cp = 1;
   Diagnostics faults;
-  for (const layer::BlockSpec& block : p.job.model.blocks) layer::check_mixer(block.mixer, cut, faults);
+  for (const layer::BlockSpec& block : p.job.model.blocks)
+    layer::check_mixer(block.mixer, cut, faults);
   return !faults.empty();
 }
 
@@ -132,9 +133,8 @@ bool tp_adapters(const Partial& p) {
 }
 
 bool ep_experts(const Partial& p) {
-  return any_expert_layer(p.job, [&](const layer::MoeSpec& moe) {
-    return moe.experts % p.job.parallel.ep != 0;
-  });
+  return any_expert_layer(
+      p.job, [&](const layer::MoeSpec& moe) { return moe.experts % p.job.parallel.ep != 0; });
 }
 
 bool etp_widths(const Partial& p) {
@@ -238,8 +238,8 @@ bool schedule_order(const Partial& p) {
   if (order == nullptr || m == 0) return false;
   ParallelSpec parallel = s.parallel;
   parallel.placement = order->placement;
-  const schedule::Shape shape{s.parallel.pp, parallel::chunks_of(parallel), m, s.schedule.group_size,
-                              s.schedule.output_layer};
+  const schedule::Shape shape{s.parallel.pp, parallel::chunks_of(parallel), m,
+                              s.schedule.group_size, s.schedule.output_layer};
   return schedule::refusal(*order, shape).has_value();
 }
 
@@ -249,8 +249,8 @@ bool too_many_stages(const Partial& p) {
 }
 
 bool even_split(const job::JobSpec& s) {
-  const int slots = s.model.layers() + (s.layout.embedding_counts ? 1 : 0) +
-                    (s.layout.output_counts ? 1 : 0);
+  const int slots =
+      s.model.layers() + (s.layout.embedding_counts ? 1 : 0) + (s.layout.output_counts ? 1 : 0);
   return slots % (s.parallel.pp * s.parallel.vpp) == 0;
 }
 
@@ -279,7 +279,8 @@ bool recomputed_layers(const Partial& p) {
   const int layers = p.job.model.layers();
   const bool outside = std::any_of(r.layer_ids.begin(), r.layer_ids.end(),
                                    [&](int id) { return id < 0 || id >= layers; });
-  const bool nothing = r.method == job::RecomputeMethod::uniform && r.layers == 0 && r.layer_ids.empty();
+  const bool nothing =
+      r.method == job::RecomputeMethod::uniform && r.layers == 0 && r.layer_ids.empty();
   return r.layers < 0 || outside || nothing;
 }
 
@@ -321,14 +322,22 @@ bool sharding_in_pipeline(const Partial& p) {
 
 bool stage_without_layer(const Partial& p) {
   const auto& stages = p.job.layout.stages;
-  return std::any_of(stages.begin(), stages.end(), [](const job::StageLayout& s) {
-    return s.layers == 0 && s.mtp == 0;
-  });
+  return std::any_of(stages.begin(), stages.end(),
+                     [](const job::StageLayout& s) { return s.layers == 0 && s.mtp == 0; });
 }
 
 bool gather_needs_reduce(const Partial& p) {
-  return p.job.parallel.sharding == Sharding::zero1 && p.job.overlap.param_gather &&
+  const Sharding s = p.job.parallel.sharding;
+  return (s == Sharding::zero1 || s == Sharding::zero2) && p.job.overlap.param_gather &&
          !p.job.overlap.grad_reduce;
+}
+
+// Only where the axis has the other value.
+bool fsdp_overlaps(const Partial& p) {
+  const auto off = [&](AxisId axis, bool on) { return !on && p.space.values(axis).size() > 1; };
+  return shards_parameters(p.job.parallel.sharding) &&
+         (off(AxisId::overlap_reduce, p.job.overlap.grad_reduce) ||
+          off(AxisId::overlap_gather, p.job.overlap.param_gather));
 }
 
 bool tp_overlap_needs_sp(const Partial& p) {
@@ -357,6 +366,15 @@ bool moe_overlap_chunks(const Partial& p) {
 }
 
 // --- repeat -------------------------------------------------------------------------------------
+
+// HSDP whose one group is all the ranks.
+bool hsdp_is_zero3(const Partial& p) {
+  const std::vector<Value>& values = p.space.values(AxisId::sharding);
+  const bool has_zero3 =
+      std::any_of(values.begin(), values.end(), [](const Value& v) { return v.word == "zero3"; });
+  return has_zero3 && p.job.parallel.sharding == Sharding::hsdp &&
+         p.job.parallel.hsdp_group == dp_of(p.job) * p.job.parallel.cp;
+}
 
 bool sp_needs_tp(const Partial& p) {
   return p.job.parallel.tp == 1 && is_other(p, AxisId::sequence_parallel);
@@ -392,22 +410,23 @@ bool alone(const job::JobSpec& s) {
 }
 
 bool overlap_needs_reduction(const Partial& p) {
-  return alone(p.job) && is_other(p, AxisId::overlap_reduce);
+  return alone(p.job) && !shards_parameters(p.job.parallel.sharding) &&
+         is_other(p, AxisId::overlap_reduce);
 }
 
-// Unsharded parameters are not gathered; ZeRO-3's are gathered unit by unit, which is no switch.
 bool overlap_needs_gather(const Partial& p) {
-  const Sharding s = p.job.parallel.sharding;
-  return (alone(p.job) || s == Sharding::none || shards_parameters(s)) &&
-         is_other(p, AxisId::overlap_gather);
+  return p.job.parallel.sharding == Sharding::none && is_other(p, AxisId::overlap_gather);
 }
 
 constexpr AxisSet kDegrees = axes({AxisId::tp, AxisId::cp, AxisId::pp});
 constexpr AxisSet kBatch = kDegrees | axes({AxisId::micro, AxisId::global});
 
-constexpr std::string_view kMegatronArguments = "NVIDIA/Megatron-LM megatron/training/arguments.py, validate_args";
-constexpr std::string_view kMegatronState = "NVIDIA/Megatron-LM core/parallel_state.py, initialize_model_parallel";
-constexpr std::string_view kMegatronConfig = "NVIDIA/Megatron-LM core/transformer/transformer_config.py, __post_init__";
+constexpr std::string_view kMegatronArguments =
+    "NVIDIA/Megatron-LM megatron/training/arguments.py, validate_args";
+constexpr std::string_view kMegatronState =
+    "NVIDIA/Megatron-LM core/parallel_state.py, initialize_model_parallel";
+constexpr std::string_view kMegatronConfig =
+    "NVIDIA/Megatron-LM core/transformer/transformer_config.py, __post_init__";
 constexpr std::string_view kOwn = "the projection's own: nothing would differ";
 
 constexpr Rule kRules[] = {
@@ -449,7 +468,8 @@ constexpr Rule kRules[] = {
     {"precision-kept-wide", Ground::job, axes({AxisId::precision}), precision_kept_wide,
      "only a narrow recipe keeps layers wide or gathers narrow parameters", kMegatronArguments},
     {"einsum-capacity", Ground::job, axes({AxisId::dispatcher}), einsum_capacity,
-     "einsum gives every expert a fixed number of places", "AI-Hypercomputer/maxtext layers/moe.py"},
+     "einsum gives every expert a fixed number of places",
+     "AI-Hypercomputer/maxtext layers/moe.py"},
     {"optimizer-shards", Ground::job, axes({AxisId::sharding}), optimizer_shards,
      "an optimizer of whole matrices is not cut over ranks", "KellerJordan/Muon"},
     {"host-link", Ground::job, axes({AxisId::offload}), host_link,
@@ -506,6 +526,11 @@ constexpr Rule kRules[] = {
     {"gather-needs-reduce", Ground::framework,
      axes({AxisId::sharding, AxisId::overlap_reduce, AxisId::overlap_gather}), gather_needs_reduce,
      "overlapped parameter gather needs overlapped gradient reduction", kMegatronArguments},
+    {"fsdp-overlaps", Ground::framework,
+     axes({AxisId::sharding, AxisId::overlap_reduce, AxisId::overlap_gather}), fsdp_overlaps,
+     "FSDP prefetches and reduces in the background: no switch",
+     "pytorch torch/distributed/fsdp/_fully_shard; NVIDIA/Megatron-LM arguments.py "
+     "(--use-torch-fsdp2)"},
     {"tp-overlap-needs-sp", Ground::framework,
      axes({AxisId::tp, AxisId::sequence_parallel, AxisId::overlap_tp}), tp_overlap_needs_sp,
      "overlapped tensor-parallel traffic needs sequence parallelism", kMegatronArguments},
@@ -517,10 +542,14 @@ constexpr Rule kRules[] = {
     {"moe-overlap-dispatcher", Ground::framework, axes({AxisId::dispatcher, AxisId::overlap_moe}),
      moe_overlap_dispatcher, "overlapped expert traffic is an all-to-all", kMegatronConfig},
     {"moe-overlap-recompute", Ground::framework, axes({AxisId::recompute, AxisId::overlap_moe}),
-     moe_overlap_recompute, "no full recomputation under overlapped expert traffic", kMegatronConfig},
+     moe_overlap_recompute, "no full recomputation under overlapped expert traffic",
+     kMegatronConfig},
     {"moe-overlap-chunks", Ground::framework, axes({AxisId::pp, AxisId::vpp, AxisId::overlap_moe}),
-     moe_overlap_chunks, "under a pipeline, overlapped expert traffic needs chunks", kMegatronConfig},
+     moe_overlap_chunks, "under a pipeline, overlapped expert traffic needs chunks",
+     kMegatronConfig},
 
+    {"hsdp-is-zero3", Ground::repeat, kDegrees | axis_bit(AxisId::sharding), hsdp_is_zero3,
+     "HSDP in one group of all ranks is zero3", kOwn},
     {"sp-needs-tp", Ground::repeat, axes({AxisId::tp, AxisId::sequence_parallel}), sp_needs_tp,
      "sequence parallelism at tp 1 changes nothing", kMegatronArguments},
     {"kind-needs-cp", Ground::repeat, axes({AxisId::cp, AxisId::cp_kind}), kind_needs_cp,
@@ -534,11 +563,10 @@ constexpr Rule kRules[] = {
     {"overlap-needs-pp", Ground::repeat, axes({AxisId::pp, AxisId::overlap_p2p}), overlap_needs_pp,
      "there are no sends at pp 1", kOwn},
     {"overlap-needs-reduction", Ground::repeat,
-     kDegrees | axes({AxisId::ep, AxisId::etp, AxisId::overlap_reduce}), overlap_needs_reduction,
-     "one rank reduces nothing", kOwn},
-    {"overlap-needs-gather", Ground::repeat,
-     kDegrees | axes({AxisId::ep, AxisId::etp, AxisId::sharding, AxisId::overlap_gather}),
-     overlap_needs_gather, "only zero1 and zero2 gather parameters once a step", kOwn},
+     kDegrees | axes({AxisId::ep, AxisId::etp, AxisId::sharding, AxisId::overlap_reduce}),
+     overlap_needs_reduction, "one rank reduces nothing", kOwn},
+    {"overlap-needs-gather", Ground::repeat, axes({AxisId::sharding, AxisId::overlap_gather}),
+     overlap_needs_gather, "whole parameters are not gathered", kOwn},
 };
 
 // One accelerator's share of everything, and none of what an axis could have broken.

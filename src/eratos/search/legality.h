@@ -1,11 +1,14 @@
 // Which candidates may be run, and who says so? One rule, one function, with its reason and source.
 //
 // A rule says which axes it reads, so that a walk asks it as soon as those are set. Three grounds:
-//   job        what job::check() and the schedule's own refusal() say. No rule of this ground refuses
+//   job        what job::check() and the schedule's own refusal() say. No rule of this ground
+//   refuses
 //              a job that those accept, and what no rule refuses they accept (tests/search).
-//   framework  what the framework refuses or never does though the job could be projected. A rule that
+//   framework  what the framework refuses or never does though the job could be projected. A rule
+//   that
 //              the user's own job breaks is left out: that user's framework does it.
-//   repeat     the candidate is the same job as another one, which stands for it: a switch of traffic
+//   repeat     the candidate is the same job as another one, which stands for it: a switch of
+//   traffic
 //              that does not exist. Only where the first value of its axis is another.
 //
 // Worked example: tp 3 on 8 accelerators is refused by `world-size`; sequence_parallel true at tp 1
@@ -58,7 +61,8 @@ std::span<const Rule> rules();
 // Those that hold for this space: without the framework's that its own job breaks.
 std::vector<const Rule*> rules_of(const Space& space);
 
-// What is wrong with the job whatever the axes say: the model, the cluster, the numbers around them.
+// What is wrong with the job whatever the axes say: the model, the cluster, the numbers around
+// them.
 Diagnostics fixed_faults(const job::JobSpec& base);
 
 }  // namespace eratos::search

@@ -37,7 +37,7 @@ struct Outcome {
   std::vector<Found> top;    // best first, no two alike (family_of)
   std::vector<Found> front;  // where it was asked for: less memory first, each faster than the last
   bool any_too_big = false;
-  Candidate least;           // of those too big the one that lacks least
+  Candidate least;  // of those too big the one that lacks least
   Bytes least_peak;
 };
 
@@ -52,8 +52,8 @@ class Method {
   virtual double progress() const = 0;
 };
 
-// Candidates with the same degrees (tp, cp, ep, etp, pp) are one family. An answer lists the best of a
-// family once, not ten siblings of the winner.
+// Candidates with the same degrees (tp, cp, ep, etp, pp) are one family. An answer lists the best
+// of a family once, not ten siblings of the winner.
 std::uint64_t family_of(const Space& space, const Candidate& candidate);
 
 }  // namespace eratos::search

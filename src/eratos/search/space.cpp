@@ -67,7 +67,8 @@ void apply(const Space& space, AxisId axis, std::size_t at, job::JobSpec& job) {
       job.parallel.etp = n;
       return;
     case AxisId::sequence_parallel:
-      job.parallel.sequence_parallel = n != 0;
+      // Frameworks turn it off at tp 1.
+      job.parallel.sequence_parallel = n != 0 && job.parallel.tp > 1;
       return;
     case AxisId::micro:
       job.batch.micro = n;

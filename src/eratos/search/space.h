@@ -1,13 +1,14 @@
 // Which configurations are there? A job, and for each axis of the search the values it may take.
 //
-// An axis is pinned (one value), listed, or left to its default: every value that could be legal for
-// this model on this cluster. A candidate is one value of every axis. The axes stand in the order in
-// which a search walks them: those that change what a layer costs (degrees that cut it, micro-batch,
-// formats, recomputation) outermost, so that what was worked out for one shape serves every pipeline,
-// sharding and overlap around it.
+// An axis is pinned (one value), listed, or left to its default: every value that could be legal
+// for this model on this cluster. A candidate is one value of every axis. The axes stand in the
+// order in which a search walks them: those that change what a layer costs (degrees that cut it,
+// micro-batch, formats, recomputation) outermost, so that what was worked out for one shape serves
+// every pipeline, sharding and overlap around it.
 //
 // Letters: W accelerators, L layers, p = pp, v = vpp.
-// Worked example: `tp=1,2,4 pp=2,4 rest=job` on a job is 3 * 2 = 6 candidates; `tp=1..8` is 1, 2, 4, 8.
+// Worked example: `tp=1,2,4 pp=2,4 rest=job` on a job is 3 * 2 = 6 candidates; `tp=1..8` is 1, 2,
+// 4, 8.
 #pragma once
 
 #include <array>
@@ -110,6 +111,12 @@ struct Space {
   job::JobSpec base;
   std::array<std::vector<Value>, kAxes> axes;
   std::vector<job::RecomputeSpec> recomputes;  // by the number of a value; 0: the job's own
+  std::array<bool, kAxes> named{};             // by the user: taken as they are
+  struct LeftOut {
+    AxisId axis;
+    std::string word;
+  };
+  std::vector<LeftOut> left_out;  // default values that whoever made the space has dropped
 
   const std::vector<Value>& values(AxisId axis) const {
     return axes[static_cast<std::size_t>(axis)];
@@ -119,13 +126,14 @@ struct Space {
 };
 
 // Every axis as `words` say, the rest as they are by default. Words: `axis=a,b,...`, `axis=a..b` (a
-// and its doublings up to b), `axis!=a,b` (the default without these), `axis=job` (what the job says),
-// `axis=all` (the default), `rest=job` (axes that are not named are pinned to the job).
+// and its doublings up to b), `axis!=a,b` (the default without these), `axis=job` (what the job
+// says), `axis=all` (the default), `rest=job` (axes that are not named are pinned to the job).
 // Errors, all at once: unknown axes and values with the nearest known, an axis said twice, an axis
 // without a value left, more than 255 values, more than 1e18 candidates.
 Result<Space> space_of(const job::JobSpec& base, std::span<const std::string> words);
 
-// Puts a value into a job. `split` looks at the job's pp and vpp, which are to be there before it.
+// Puts a value into a job. `split` looks at the job's pp and vpp, `sequence_parallel` at its tp,
+// which are to be there before it.
 void apply(const Space& space, AxisId axis, std::size_t at, job::JobSpec& job);
 // All of them.
 void apply(const Space& space, const Candidate& candidate, job::JobSpec& job);
@@ -134,9 +142,9 @@ void apply(const Space& space, const Candidate& candidate, job::JobSpec& job);
 std::uint64_t index_of(const Space& space, const Candidate& candidate);
 Candidate candidate_at(const Space& space, std::uint64_t index);
 
-// Stages of equal layers, or of one more; those with more stand in the middle, so that the stages of
-// the embedding and of the loss are spared.
-// Worked example: 61 layers on 4 stages: 15, 16, 15, 15.
+// Stages of equal layers, or of one more; those with more stand in the middle, so that the stages
+// of the embedding and of the loss are spared. Worked example: 61 layers on 4 stages: 15, 16,
+// 15, 15.
 std::vector<job::StageLayout> balanced_stages(const job::JobSpec& job, int stages);
 
 // "none", "selective:core_attention+norm", "full:4", ...; "job" for what no word says.

@@ -4,7 +4,8 @@
 
 namespace eratos::search {
 
-Cursor::Cursor(const Space& s) : space(s), job(s.base), scratch(std::make_unique<job::CheckedJob>()) {
+Cursor::Cursor(const Space& s)
+    : space(s), job(s.base), scratch(std::make_unique<job::CheckedJob>()) {
   apply(space, at, job);
 }
 

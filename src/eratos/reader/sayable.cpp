@@ -1,0 +1,143 @@
+#include "eratos/reader/sayable.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "eratos/parallel/schedules.h"
+#include "eratos/reader/export_job.h"
+
+namespace eratos::reader {
+
+namespace {
+
+using search::AxisId;
+
+// The field of the normalised job that an axis sets, or what its fields begin with; "" where a
+// writer takes every value, or where values only make sense together (degrees).
+std::string_view path_of(AxisId axis) {
+  switch (axis) {
+    case AxisId::sequence_parallel:
+      return "parallel.sequence_parallel";
+    case AxisId::dispatcher:
+      return "moe.dispatcher";
+    case AxisId::fused_loss:
+      return "loss.fused";
+    case AxisId::recompute:
+      return "recompute.";
+    case AxisId::split:
+      return "parallel.layout";
+    case AxisId::schedule:
+      return "schedule.algorithm";
+    case AxisId::sharding:
+      return "sharding.";
+    case AxisId::offload:
+      return "offload.optimizer";
+    case AxisId::overlap_tp:
+      return "overlap.tp";
+    case AxisId::overlap_moe:
+      return "overlap.moe_a2a";
+    case AxisId::overlap_reduce:
+      return "overlap.grad_reduce";
+    case AxisId::overlap_gather:
+      return "overlap.param_gather";
+    default:
+      return "";
+  }
+}
+
+// A job in which the axis means something and every framework's rules are kept.
+job::JobSpec plain_job(const search::Space& space, AxisId axis) {
+  job::JobSpec s = space.base;
+  const auto order = s.parallel.order;
+  s.parallel = {};
+  s.parallel.order = order;
+  s.parallel.sharding = parallel::Sharding::zero1;
+  s.layout = {};
+  s.recompute = {};
+  s.schedule = {};
+  s.offload.optimizer = 0;
+  s.overlap = {};
+  s.batch = {1, s.cluster.gpus() * 8, s.batch.sequence, s.batch.packed_length};
+  switch (axis) {
+    case AxisId::sequence_parallel:
+    case AxisId::overlap_tp:
+      s.parallel.tp = 2;
+      s.parallel.sequence_parallel = true;
+      break;
+    case AxisId::split:
+      // Stages that differ: a split of equal ones says nothing.
+      s.parallel.pp = s.model.layers() % 3 != 0 ? 3 : 5;
+      s.cluster.nodes = s.parallel.pp;
+      s.batch.global = s.cluster.gpus() * 8;
+      break;
+    case AxisId::schedule:
+      s.parallel.pp = 4;
+      break;
+    case AxisId::dispatcher:
+    case AxisId::overlap_moe:
+      s.parallel.ep = 2;
+      break;
+    case AxisId::overlap_reduce:
+      s.overlap.param_gather = false;
+      break;
+    default:
+      break;
+  }
+  return s;
+}
+
+bool is_sayable(const search::Space& space, AxisId axis, std::size_t at, std::string_view target) {
+  job::JobSpec job = plain_job(space, axis);
+  search::apply(space, axis, at, job);
+  if (axis == AxisId::split && job.layout.stages.empty()) return true;
+  if (axis == AxisId::sharding && job.parallel.sharding == parallel::Sharding::none) {
+    job.overlap.param_gather = false;
+  }
+  if (axis == AxisId::schedule) {
+    if (job.schedule.algorithm == "auto") return true;
+    const auto* facts = parallel::find_schedule_facts(job.schedule.algorithm);
+    if (facts != nullptr) job.parallel.vpp = facts->least_vpp;
+  }
+  const auto exported = export_job(job, target);
+  if (!exported) return true;  // refused for something else
+  const std::string_view path = path_of(axis);
+  return std::none_of(exported->unsaid.begin(), exported->unsaid.end(),
+                      [&](const Unsaid& u) { return u.path.rfind(path, 0) == 0; });
+}
+
+}  // namespace
+
+std::string_view target_of(const framework::FrameworkProfile& framework) {
+  const std::string_view name = framework.name;
+  if (name.find("torchtitan") != std::string_view::npos) return "torchtitan";
+  if (name == "primus-megatron") return "primus";
+  if (name == "megatron") return "megatron";
+  if (name == "nanotron") return "nanotron";
+  return "";
+}
+
+void keep_sayable(search::Space& space) {
+  const std::string_view target = target_of(space.base.framework);
+  if (target.empty()) return;
+  for (std::size_t i = 0; i < search::kAxes; ++i) {
+    const auto axis = static_cast<AxisId>(i);
+    if (space.named[i] || path_of(axis).empty() || space.axes[i].size() < 2) continue;
+    std::vector<search::Value> kept;
+    std::vector<search::Space::LeftOut> gone;
+    for (std::size_t at = 0; at < space.axes[i].size(); ++at) {
+      if (is_sayable(space, axis, at, target)) {
+        kept.push_back(space.axes[i][at]);
+      } else {
+        gone.push_back({axis, space.axes[i][at].word});
+      }
+    }
+    // A file without any of them says something else than the job: the job's own is as good.
+    if (kept.empty()) continue;
+    space.axes[i] = std::move(kept);
+    space.left_out.insert(space.left_out.end(), gone.begin(), gone.end());
+  }
+}
+
+}  // namespace eratos::reader

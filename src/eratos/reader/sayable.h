@@ -1,0 +1,24 @@
+// Which values of a search's axes can the framework's own file say?
+//
+// A winner that cannot be written down cannot be run. Every default value of an axis is put into a
+// plain job, written for the framework and read again; a value that comes back as another is left
+// out of the axis. Axes that the user named are left alone.
+//
+// Worked example: torchtitan's file has no optimizer on the host, so that axis keeps 0 alone;
+// Megatron-LM has no option that recomputes rotary embeddings.
+#pragma once
+
+#include <string_view>
+
+#include "eratos/framework/profile.h"
+#include "eratos/search/space.h"
+
+namespace eratos::reader {
+
+// The writer of export_targets() whose files this framework runs; "" where there is none.
+std::string_view target_of(const framework::FrameworkProfile& framework);
+
+// Drops the values, and notes them in space.left_out.
+void keep_sayable(search::Space& space);
+
+}  // namespace eratos::reader

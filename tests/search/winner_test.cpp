@@ -1,0 +1,104 @@
+// Winners as files: what is in a framework's own space, its file says and reads back.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "eratos/base/rng.h"
+#include "eratos/framework/profile.h"
+#include "eratos/hardware/cluster.h"
+#include "eratos/job/job.h"
+#include "eratos/model/architecture.h"
+#include "eratos/parallel/parallel.h"
+#include "eratos/reader/catalogue.h"
+#include "eratos/reader/export_job.h"
+#include "eratos/reader/sayable.h"
+#include "eratos/search/legality.h"
+#include "eratos/search/space.h"
+
+namespace eratos::search {
+namespace {
+
+job::JobSpec base_of(const char* model, const char* framework) {
+  job::JobSpec s;
+  s.model = *reader::load_model(model);
+  s.framework = *reader::load_framework(framework);
+  s.cluster = *reader::load_cluster("h100-sxm-4x8");
+  s.parallel.sharding = parallel::Sharding::zero1;
+  s.batch = {1, 128, 4096};
+  s.loss_fused = s.framework.loss.fused_by_default;
+  return s;
+}
+
+// Fields that come back different, over `wanted` random legal candidates of the default space.
+std::set<std::string> unsaid_in(const job::JobSpec& base, int wanted, Rng& rng) {
+  Space space = *space_of(base, {});
+  reader::keep_sayable(space);
+  const std::string_view target = reader::target_of(base.framework);
+  const std::vector<const Rule*> asked = rules_of(space);
+  const auto scratch = std::make_unique<job::CheckedJob>();
+  std::set<std::string> out;
+  for (int tried = 0; tried < wanted;) {
+    const Candidate at = candidate_at(space, rng.next() % space.raw());
+    job::JobSpec job = space.base;
+    apply(space, at, job);
+    const bool refused = std::any_of(asked.begin(), asked.end(), [&](const Rule* r) {
+      return r->refuses({space, at, job, *scratch});
+    });
+    if (refused) continue;
+    ++tried;
+    const auto exported = reader::export_job(job, target);
+    if (!exported) {
+      out.insert(exported.error()[0].message);
+      continue;
+    }
+    for (const reader::Unsaid& u : exported->unsaid) out.insert(u.path);
+  }
+  out.erase("cluster");  // said where the job is started
+  if (base.model.mtp_layers == 0) out.erase("mtp.train");
+  return out;
+}
+
+TEST(Winner, MegatronPrimusAndNanotronSayAllOfTheirSpace) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"llama3.1-8b", "megatron"},         {"mixtral-8x7b", "megatron"},
+      {"deepseek-v3", "megatron"},         {"llama3.1-8b", "primus-megatron"},
+      {"mixtral-8x7b", "primus-megatron"}, {"llama3.1-8b", "nanotron"}};
+  Rng rng(81);
+  for (const auto& [model, framework] : cases) {
+    for (const std::string& path : unsaid_in(base_of(model, framework), 100, rng)) {
+      ADD_FAILURE() << framework << " cannot say " << path << " of " << model;
+    }
+  }
+}
+
+// torchtitan's file cuts stages its own way, shards wherever it can, and has groups of whole
+// replicas: the little that is left is told when the winner is written.
+TEST(Winner, TorchtitanSaysAllButStagesAndGroups) {
+  Rng rng(82);
+  for (const std::string& path : unsaid_in(base_of("llama3.1-8b", "torchtitan"), 200, rng)) {
+    EXPECT_TRUE(path == "parallel.layout" || path == "parallel.vpp" || path == "sharding.stage" ||
+                path == "sharding.group")
+        << path;
+  }
+}
+
+TEST(Winner, ValuesWithoutAWordAreLeftOutUnlessNamed) {
+  const job::JobSpec base = base_of("llama3.1-8b", "torchtitan");
+  Space space = *space_of(base, {});
+  reader::keep_sayable(space);
+  ASSERT_EQ(space.values(AxisId::offload).size(), 1U);
+  EXPECT_EQ(space.values(AxisId::offload)[0].number, 0);
+  EXPECT_TRUE(std::any_of(space.left_out.begin(), space.left_out.end(), [](const auto& v) {
+    return v.axis == AxisId::offload && v.word == "100";
+  }));
+  Space named = *space_of(base, std::vector<std::string>{"offload=0,100"});
+  reader::keep_sayable(named);
+  EXPECT_EQ(named.values(AxisId::offload).size(), 2U);
+}
+
+}  // namespace
+}  // namespace eratos::search

@@ -1,7 +1,10 @@
 // eratos search JOB: which configuration should I run?
+#include <charconv>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -14,10 +17,12 @@
 #include "apps/output.h"
 #include "apps/search_run.h"
 #include "apps/winner.h"
+#include "eratos/hardware/cluster.h"
 #include "eratos/job/job.h"
 #include "eratos/projection/projection.h"
 #include "eratos/reader/job_yaml.h"
 #include "eratos/reader/sayable.h"
+#include "eratos/report/scaling.h"
 #include "eratos/report/search.h"
 #include "eratos/report/space.h"
 #include "eratos/search/around.h"
@@ -121,52 +126,122 @@ std::vector<report::Nearby> nearby(const Job& job, const job::JobSpec& spec) {
   return out;
 }
 
-int exit_code(const report::SearchAnswer& answer) {
-  if (answer.interrupted) return kInterrupted;
-  return answer.top.empty() ? kDoesNotFit : kAnswered;
+// A job, its space, and what a search of it found; the answer points into the rest.
+struct Searched {
+  std::unique_ptr<Job> job;
+  search::Space space;
+  search::Outcome outcome;
+  std::vector<std::unique_ptr<Shown>> shown;
+  std::unique_ptr<Shown> own;
+  report::SearchAnswer answer;
+};
+
+Result<std::unique_ptr<Searched>> prepare_search(const Request& request) {
+  Result<std::unique_ptr<Job>> job = prepare_job(request.job);
+  if (!job) return faults(job.error());
+  Diagnostics fixed = search::fixed_faults((*job)->read.job);
+  if (!fixed.empty()) {
+    reader::locate(fixed, (*job)->read.report);
+    return faults(std::move(fixed));
+  }
+  Result<search::Space> space = search::space_of((*job)->read.job, request.axes);
+  if (!space) return faults(space.error());
+  reader::keep_sayable(*space);
+  auto out = std::make_unique<Searched>();
+  out->job = *std::move(job);
+  out->space = *std::move(space);
+  return out;
 }
 
 constexpr double kTop = 5;
 
-int search_all(const Job& job, const search::Space& space, const Arguments& arguments,
-               Format format) {
-  search::Exhaustive method(space, {static_cast<std::size_t>(number_of(arguments, "--top", kTop)),
-                                    arguments.has("--pareto")});
-  const SearchRun run{space, job.calibration, job.options,
+void run(Searched& s, const Arguments& arguments, search::Wanted wanted) {
+  const Job& job = *s.job;
+  search::Exhaustive method(s.space, wanted);
+  const SearchRun run{s.space, job.calibration, job.options,
                       static_cast<int>(number_of(arguments, "--threads", 0))};
-  report::SearchAnswer answer;
+  report::SearchAnswer& answer = s.answer;
   answer.interrupted = !run_method(method, run);
-  const search::Outcome& outcome = method.outcome();
-  answer.space = &space;
-  answer.outcome = &outcome;
+  s.outcome = method.outcome();
+  answer.space = &s.space;
+  answer.outcome = &s.outcome;
+  answer.front = wanted.front;
   answer.version = std::string(kVersion);
   answer.capacity =
-      space.base.cluster.accelerator.memory_visible * (1.0 - job.options.memory_margin);
-
-  std::vector<std::unique_ptr<Shown>> shown;
-  search::Evaluator evaluator(space, job.calibration, job.options);
-  for (const search::Found& found : outcome.top) {
-    job::JobSpec spec = space.base;
-    search::apply(space, found.at, spec);
-    shown.push_back(show(job, spec));
-    answer.top.push_back({shown.back()->answer, found.at,
-                          search::steps_around(space, found.at, job.options, evaluator)});
-    answer.top.back().within_band = shown.back()->projection.confidence.step.first.value <=
-                                    shown.front()->projection.confidence.step.second.value;
+      s.space.base.cluster.accelerator.memory_visible * (1.0 - job.options.memory_margin);
+  search::Evaluator evaluator(s.space, job.calibration, job.options);
+  for (const search::Found& found : s.outcome.top) {
+    job::JobSpec spec = s.space.base;
+    search::apply(s.space, found.at, spec);
+    s.shown.push_back(show(job, spec));
+    answer.top.push_back({s.shown.back()->answer, found.at,
+                          search::steps_around(s.space, found.at, job.options, evaluator)});
+    answer.top.back().within_band = s.shown.back()->projection.confidence.step.first.value <=
+                                    s.shown.front()->projection.confidence.step.second.value;
   }
-  const std::unique_ptr<Shown> own = show(job, space.base);
-  if (own != nullptr) answer.own = &own->answer;
-  if (outcome.top.empty() && !answer.interrupted) {
-    job::JobSpec spec = space.base;
-    if (outcome.any_too_big) search::apply(space, outcome.least, spec);
+  s.own = show(job, s.space.base);
+  if (s.own != nullptr) answer.own = &s.own->answer;
+  if (s.outcome.top.empty() && !answer.interrupted) {
+    job::JobSpec spec = s.space.base;
+    if (s.outcome.any_too_big) search::apply(s.space, s.outcome.least, spec);
     answer.nearby = nearby(job, spec);
   }
-  answer.front = arguments.has("--pareto");
+}
+
+int search_once(const Request& request, const Arguments& arguments, Format format) {
+  Result<std::unique_ptr<Searched>> prepared = prepare_search(request);
+  if (!prepared) return report_faults(prepared.error());
+  Searched& s = **prepared;
+  if (arguments.has("--explain-space")) return explain_space(s.space, arguments, format);
+  run(s, arguments,
+      {static_cast<std::size_t>(number_of(arguments, "--top", kTop)), arguments.has("--pareto")});
+  const int found = s.answer.interrupted   ? kInterrupted
+                    : s.answer.top.empty() ? kDoesNotFit
+                                           : kAnswered;
   const int code =
-      deliver(format == Format::json ? report::search_json(answer)
-                                     : report::search_text(answer, style_of(arguments)),
-              arguments, exit_code(answer));
-  return shown.empty() ? code : write_winner(shown.front()->spec, arguments, code);
+      deliver(format == Format::json ? report::search_json(s.answer)
+                                     : report::search_text(s.answer, style_of(arguments)),
+              arguments, found);
+  return s.shown.empty() ? code : write_winner(s.shown.front()->spec, arguments, code);
+}
+
+// "4..64": 4, 8, 16, 32, 64. Empty when it is neither a number nor a range.
+std::vector<int> sizes_of(const std::string& text) {
+  const std::size_t dots = text.find("..");
+  const auto number = [](std::string_view s) {
+    int n = 0;
+    const auto [at, error] = std::from_chars(s.data(), s.data() + s.size(), n);
+    return error == std::errc() && at == s.data() + s.size() ? n : 0;
+  };
+  const int from = number(std::string_view(text).substr(0, dots));
+  const int to = dots == std::string::npos ? from : number(std::string_view(text).substr(dots + 2));
+  std::vector<int> out;
+  if (from < 1 || to > hardware::kMostAccelerators) return out;
+  for (long long n = from; n <= to; n *= 2) out.push_back(static_cast<int>(n));
+  return out;
+}
+
+// One search a size, each proven by itself.
+int search_sizes(const Request& request, const std::vector<int>& sizes, const Arguments& arguments,
+                 Format format) {
+  std::vector<std::unique_ptr<Searched>> all;
+  std::vector<const report::SearchAnswer*> answers;
+  bool any = false;
+  for (const int nodes : sizes) {
+    Request sized = request;
+    sized.job.flags["--nodes"] = {std::to_string(nodes)};
+    Result<std::unique_ptr<Searched>> prepared = prepare_search(sized);
+    if (!prepared) return report_faults(prepared.error());
+    all.push_back(*std::move(prepared));
+    run(*all.back(), arguments, {1, false});
+    answers.push_back(&all.back()->answer);
+    any = any || !all.back()->shown.empty();
+    if (all.back()->answer.interrupted) break;
+  }
+  const int found = answers.back()->interrupted ? kInterrupted : any ? kAnswered : kDoesNotFit;
+  return deliver(format == Format::json ? report::scaling_json(answers)
+                                        : report::scaling_text(answers, style_of(arguments)),
+                 arguments, found);
 }
 
 }  // namespace
@@ -177,18 +252,18 @@ int run_search(const Arguments& arguments) {
   const Result<Request> request = request_of(arguments);
   if (!request) return report_usage(request.error().front().message);
   if (const std::string why = winner_fault(arguments); !why.empty()) return report_usage(why);
-  const Result<std::unique_ptr<Job>> job = prepare_job(request->job);
-  if (!job) return report_faults(job.error());
-  Diagnostics fixed = search::fixed_faults((*job)->read.job);
-  if (!fixed.empty()) {
-    reader::locate(fixed, (*job)->read.report);
-    return report_faults(fixed);
+  const std::vector<int> sizes = sizes_of(arguments.value("--nodes", "1"));
+  if (sizes.empty()) {
+    return report_usage(fmt::format("`--nodes {}` is no number of nodes and no range such as 4..64",
+                                    arguments.value("--nodes")));
   }
-  Result<search::Space> space = search::space_of((*job)->read.job, request->axes);
-  if (!space) return report_faults(space.error());
-  reader::keep_sayable(*space);
-  if (arguments.has("--explain-space")) return explain_space(*space, arguments, *format);
-  return search_all(**job, *space, arguments, *format);
+  if (sizes.size() == 1) return search_once(*request, arguments, *format);
+  for (const char* flag : {"--best", "--pareto", "--explain-space", "--top"}) {
+    if (arguments.has(flag)) {
+      return report_usage(fmt::format("`{}` is of one cluster, not of several --nodes", flag));
+    }
+  }
+  return search_sizes(*request, sizes, arguments, *format);
 }
 
 }  // namespace eratos::apps

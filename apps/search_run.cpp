@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include <unistd.h>
+
 #include <fmt/format.h>
 #ifdef ERATOS_TBB
 #include <tbb/blocked_range.h>
@@ -101,8 +103,11 @@ class Reporter {
 
   void tell(const search::Method& method) {
     const Clock::time_point now = Clock::now();
-    if (now - last_ < std::chrono::seconds(1)) return;
+    // A log gets a line every ten seconds once it is clear that this takes long.
+    const bool long_run = now - began_ > std::chrono::seconds(10);
+    if (now - last_ < std::chrono::seconds(long_run && !terminal_ ? 10 : 1)) return;
     last_ = now;
+    told_ = true;
     const double gone = std::chrono::duration<double>(now - began_).count();
     const double share = method.progress();
     std::string line = fmt::format(
@@ -118,11 +123,20 @@ class Reporter {
     if (share > 0.01 && share < 1) {
       line += fmt::format(", about {:.0f} s of screens left", gone * (1 - share) / share);
     }
-    std::fprintf(stderr, "%s\n", line.c_str());
+    std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
+    std::fflush(stderr);
   }
+
+  ~Reporter() {
+    if (terminal_ && told_) std::fprintf(stderr, "\r\033[K");
+  }
+  Reporter(const Reporter&) = delete;
+  Reporter& operator=(const Reporter&) = delete;
 
  private:
   const SearchRun& run_;
+  const bool terminal_ = isatty(STDERR_FILENO) != 0;  // its line is written over
+  bool told_ = false;
   Clock::time_point began_ = Clock::now();
   Clock::time_point last_ = began_;
   std::uint64_t screened_ = 0;

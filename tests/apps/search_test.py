@@ -114,6 +114,19 @@ class Search(unittest.TestCase):
         self.assertGreater(proof["raw"], proof["illegal"] + proof["too_big"] + proof["cut_by_bound"] +
                            proof["simulated"])
 
+    def test_sizes_are_searched_one_by_one(self):
+        axes = ["--axes", "tp=1..8", "pp=1..4", "mbs=1,2", "recompute=none,full", "sp=true,false",
+                "sharding=zero1", "rest=job"]
+        job = ["llama3.1-8b", "--cluster", "h100-sxm-1x8", "--set", "batch.global=64"]
+        scaling = json.loads(search(*job, *axes, "--nodes", "1..4", "--format", "json"))["scaling"]
+        self.assertEqual([one["nodes"] for one in scaling], [1, 2, 4])
+        self.assertEqual(scaling[0]["efficiency"], 1)
+        self.assertTrue(all(one["proof"]["proven"] for one in scaling))
+        alone = json.loads(search(*job, *axes, "--nodes", "2", "--top", "1", "--format", "json"))
+        self.assertEqual(alone["best"]["time"], scaling[1]["best"]["time"])
+        search(*job, "--nodes", "x..4", code=2)
+        search(*job, "--nodes", "1..4", "--pareto", code=2)
+
     def test_the_space_is_counted(self):
         space = json.loads(search(*JOB, "--axes", *AXES, "--explain-space", "--format", "json"))["space"]
         self.assertEqual(space["raw"], space["legal"] + sum(r["removed"] for r in space["rules"]))

@@ -37,6 +37,8 @@ struct SearchAnswer {
 
 std::string search_text(const SearchAnswer& a, const Style& style);
 std::string search_json(const SearchAnswer& a);
+// The same without what every document begins with.
+text::Node search_node(const SearchAnswer& a);
 
 // What keeps a configuration from being faster: "memory" where the best step away from it does not
 // fit, else the largest loss.

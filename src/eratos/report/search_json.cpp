@@ -114,8 +114,8 @@ Node closest_node(const SearchAnswer& a) {
 
 }  // namespace
 
-std::string search_json(const SearchAnswer& a) {
-  Node out = document(a.version);
+Node search_node(const SearchAnswer& a) {
+  Node out = Node::mapping();
   out.set("method", Node::string("exhaustive"));
   out.set("objective", Node::string("tokens_per_s_per_gpu"));
   out.set("interrupted", Node::boolean(a.interrupted));
@@ -147,6 +147,13 @@ std::string search_json(const SearchAnswer& a) {
     if (a.outcome->any_too_big) out.set("closest", closest_node(a));
     out.set("nearest_that_fit", nearby_list(a));
   }
+  return out;
+}
+
+std::string search_json(const SearchAnswer& a) {
+  Node out = document(a.version);
+  Node answer = search_node(a);
+  for (text::Entry& entry : answer.entries()) out.set(entry.key, std::move(entry.value));
   return text::to_json(out) + '\n';
 }
 

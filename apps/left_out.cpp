@@ -11,17 +11,15 @@
 #include <string>
 #include <utility>
 
+#include "apps/own_fit.h"
 #include "apps/run_fit.h"
-#include "eratos/base/crc32.h"
 
 namespace eratos::apps {
 
 namespace {
 
 using calibration::Fit;
-using calibration::Probe;
 using report::AccuracyRow;
-using Rows = std::vector<std::size_t>;  // of the fit
 
 class Progress {
  public:
@@ -36,105 +34,90 @@ class Progress {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-// Errors of some rows at x; nothing for a row that has no step.
-std::vector<std::optional<double>> errors_at(const RunFit& fit, const std::vector<double>& x,
-                                             const Rows& rows) {
-  std::vector<Probe> probes;
-  for (const std::size_t row : rows) probes.push_back({static_cast<int>(row), -1, 0});
-  std::vector<double> ratios(probes.size());
-  fit.evaluate(x, probes, ratios);
-  std::vector<std::optional<double>> out;
-  for (const double r : ratios) {
-    out.push_back(std::isfinite(r) ? std::optional<double>(std::exp(r) - 1) : std::nullopt);
+constexpr int kDraws = 5;
+constexpr int kFewDraws = 3;
+constexpr std::size_t kManyRows = 30;  // of a source, for what few of them tell
+constexpr std::size_t kFew[] = {1, 3, 10};
+constexpr std::pair<Kind, const char*> kKinds[] = {{Kind::any, "any"},
+                                                   {Kind::host, "host"},
+                                                   {Kind::kernel, "kernel"},
+                                                   {Kind::part, "part"},
+                                                   {Kind::link, "link"}};
+
+// The fit of all rows, its problem and where a row's answer goes.
+struct Judging {
+  RunFit& fit;
+  MeasuredRuns& measured;
+  std::vector<AccuracyRow>& rows;
+
+  AccuracyRow& answer_of(std::size_t row) const {
+    return rows[measured.runs[fit.runs()[row]].row];
   }
-  return out;
-}
+};
 
-std::vector<bool> marked(std::size_t n, const Rows& rows) {
-  std::vector<bool> out(n, false);
-  for (const std::size_t row : rows) out[row] = true;
-  return out;
-}
-
-// The first tenth by crc32 of the id, at least one, of the rows that count.
-Rows tenth_of(const RunFit& fit, const MeasuredRuns& measured, const Rows& of) {
-  Rows rows;
-  for (const std::size_t row : of) {
-    if (fit.problem().rows[row].counts) rows.push_back(row);
-  }
-  const auto key = [&](std::size_t row) {
-    const reader::RunName& name = measured.runs[fit.runs()[row]].run.name;
-    return std::make_pair(crc32(name.id), name.id);
-  };
-  std::sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
-  rows.resize(std::min(rows.size(), std::max<std::size_t>(1, (rows.size() + 5) / 10)));
-  return rows;
-}
-
-// What the others' fit does not know of a constant, the owner's runs may say. Owners differ: the
-// catalogue's constant may be a base profile's or a kin's.
-void widen(const RunFit& fit, const std::vector<double>& uncertainty, const Rows& rows, RunFit& own) {
-  std::map<std::string_view, double> by_path;
-  for (const std::size_t row : rows) {
-    for (const int c : fit.problem().rows[row].parameters) {
-      const auto i = static_cast<std::size_t>(c);
-      double& most = by_path[fit.constants()[i].parameter->path];
-      most = std::max(most, uncertainty[i]);
+void judge_own(const Judging& j, const Fit::Without& without, const FitRows& of_source) {
+  const auto& all = j.fit.problem().rows;
+  const auto counting = static_cast<std::size_t>(std::count_if(
+      of_source.begin(), of_source.end(), [&](std::size_t row) { return all[row].counts; }));
+  if (of_source.size() < 2 || counting == 0) return;
+  const std::size_t tenth = std::max<std::size_t>(1, (counting + 5) / 10);
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const auto own = own_errors(j.fit, j.measured, without, of_source,
+                                drawn(j.fit, j.measured, of_source, tenth, draw));
+    for (std::size_t i = 0; i < of_source.size(); ++i) {
+      AccuracyRow& row = j.answer_of(of_source[i]);
+      if (draw == 0) row.own = own[i];
+      if (own[i]) row.own_draws.push_back(*own[i]);
     }
   }
-  for (std::size_t i = 0; i < own.constants().size(); ++i) {
-    const auto at = by_path.find(own.constants()[i].parameter->path);
-    if (at != by_path.end()) own.widen(i, at->second);
+  if (counting < kManyRows) return;
+  for (const auto& [kind, name] : kKinds) {
+    for (const std::size_t k : kFew) {
+      for (int draw = 0; draw < kFewDraws; ++draw) {
+        const auto own = own_errors(j.fit, j.measured, without, of_source,
+                                    drawn(j.fit, j.measured, of_source, k, draw), kind);
+        for (std::size_t i = 0; i < of_source.size(); ++i) {
+          if (!own[i]) continue;
+          j.answer_of(of_source[i]).few[name][static_cast<int>(k)].push_back(*own[i]);
+        }
+      }
+    }
   }
 }
 
-// The rows' errors after a calibration on some of them that starts where the others' fit ends.
-std::vector<std::optional<double>> own_errors(RunFit& fit, MeasuredRuns& measured,
-                                              const Fit::Without& others, const Rows& rows,
-                                              const Rows& tenth) {
-  const auto kept = measured.calibrations;
-  std::vector<framework::FrameworkProfile> profiles;
-  for (const std::size_t row : rows) {
-    profiles.push_back(measured.runs[fit.runs()[row]].run.spec.framework);
-    fit.put(others.values, row);
+// By the fit without the source, but with what the fit of all rows says of one kind of constant.
+void judge_known(const Judging& j, const Fit& fit, const Fit::Without& without,
+                 const FitRows& of_source) {
+  for (const auto& [kind, name] : kKinds) {
+    std::vector<double> values = without.values;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const bool known = kind == Kind::any || kind_of(j.fit.constants()[i].parameter->path) == kind;
+      if (known) values[i] = fit.answer().values[i];
+    }
+    const auto errors = errors_at(j.fit, values, of_source);
+    for (std::size_t i = 0; i < of_source.size(); ++i) {
+      if (errors[i]) j.answer_of(of_source[i]).known[name] = *errors[i];
+    }
   }
-  const std::vector<bool> calibrates = marked(fit.runs().size(), tenth);
-  const std::vector<bool> theirs = marked(fit.runs().size(), rows);
-  std::map<std::size_t, std::size_t> row_of_run;
-  for (std::size_t row = 0; row < fit.runs().size(); ++row) row_of_run[fit.runs()[row]] = row;
-  const auto is = [&](std::size_t run, const std::vector<bool>& of) {
-    const auto at = row_of_run.find(run);
-    return at != row_of_run.end() && of[at->second];
-  };
-  RunFit own(measured, FitOf::users_own, 0,
-             [&](std::size_t run) { return is(run, calibrates); });
-  widen(fit, others.uncertainty, tenth, own);
-  const Fit answer(own.problem());
-  // The same constants by name, read by all rows of the source.
-  RunFit all(measured, FitOf::users_own, 0, [&](std::size_t run) { return is(run, theirs); });
-  std::map<std::string, double> found;
-  for (std::size_t i = 0; i < own.constants().size(); ++i) {
-    found[own.constants()[i].name()] = answer.answer().values[i];
+}
+
+// A run that stands in two files has the same errors in both.
+void copy_to_twins(std::vector<AccuracyRow>& rows) {
+  std::map<std::string, const AccuracyRow*> judged;
+  for (const AccuracyRow& row : rows) {
+    if (row.left_out_source && !row.id.empty()) judged.emplace(row.id, &row);
   }
-  std::vector<double> values;
-  for (const FittedConstant& constant : all.constants()) {
-    const auto at = found.find(constant.name());
-    values.push_back(at != found.end() ? at->second : constant.before);
+  for (AccuracyRow& row : rows) {
+    const auto at = judged.find(row.id);
+    if (at == judged.end() || at->second == &row || !row.ok()) continue;
+    row.fit_to_all = at->second->fit_to_all;
+    row.left_out_source = at->second->left_out_source;
+    row.left_out_group = at->second->left_out_group;
+    row.own = at->second->own;
+    row.own_draws = at->second->own_draws;
+    row.known = at->second->known;
+    row.few = at->second->few;
   }
-  Rows every(all.runs().size());
-  for (std::size_t i = 0; i < every.size(); ++i) every[i] = i;
-  const auto errors = errors_at(all, values, every);
-  std::map<std::size_t, std::optional<double>> by_run;
-  for (std::size_t i = 0; i < every.size(); ++i) by_run[all.runs()[i]] = errors[i];
-  measured.calibrations = kept;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    measured.runs[fit.runs()[rows[i]]].run.spec.framework = profiles[i];
-  }
-  std::vector<std::optional<double>> out;
-  for (const std::size_t row : rows) {
-    out.push_back(calibrates[row] ? std::nullopt : by_run[fit.runs()[row]]);
-  }
-  return out;
 }
 
 }  // namespace
@@ -148,27 +131,23 @@ void leave_out(MeasuredRuns& measured, double least_mfu, std::vector<AccuracyRow
                  static_cast<std::size_t>(options.most_steps));
   };
   const Fit fit(run_fit.problem(), options);
+  const Judging judging{run_fit, measured, rows};
   const std::size_t n = run_fit.runs().size();
-  std::map<std::string, Rows> sources;
-  std::map<std::string, Rows> groups;
+  std::map<std::string, FitRows> sources;
+  std::map<std::string, FitRows> groups;
   for (std::size_t row = 0; row < n; ++row) {
     const reader::RunName& name = measured.runs[run_fit.runs()[row]].run.name;
     sources[name.source].push_back(row);
     groups[name.source + '\n' + name.model + '\n' + name.gpu].push_back(row);
-  }
-  const auto answer_of = [&](std::size_t row) -> AccuracyRow& {
-    return rows[measured.runs[run_fit.runs()[row]].row];
-  };
-  for (std::size_t row = 0; row < n; ++row) {
     const double r = fit.answer().residuals[row];
-    if (std::isfinite(r)) answer_of(row).fit_to_all = std::exp(r) - 1;
+    if (std::isfinite(r)) judging.answer_of(row).fit_to_all = std::exp(r) - 1;
   }
   std::size_t done = 0;
   for (const auto& [name, of_group] : groups) {
     progress.say("group left out,", ++done, groups.size());
     const auto errors = errors_at(run_fit, fit.without(marked(n, of_group)).values, of_group);
     for (std::size_t i = 0; i < of_group.size(); ++i) {
-      answer_of(of_group[i]).left_out_group = errors[i];
+      judging.answer_of(of_group[i]).left_out_group = errors[i];
     }
   }
   done = 0;
@@ -177,26 +156,12 @@ void leave_out(MeasuredRuns& measured, double least_mfu, std::vector<AccuracyRow
     const Fit::Without without = fit.without(marked(n, of_source));
     const auto errors = errors_at(run_fit, without.values, of_source);
     for (std::size_t i = 0; i < of_source.size(); ++i) {
-      answer_of(of_source[i]).left_out_source = errors[i];
+      judging.answer_of(of_source[i]).left_out_source = errors[i];
     }
-    const Rows tenth = tenth_of(run_fit, measured, of_source);
-    if (of_source.size() < 2 || tenth.empty()) continue;
-    const auto own = own_errors(run_fit, measured, without, of_source, tenth);
-    for (std::size_t i = 0; i < of_source.size(); ++i) answer_of(of_source[i]).own = own[i];
+    judge_known(judging, fit, without, of_source);
+    judge_own(judging, without, of_source);
   }
-  // A run that stands in two files has the same errors in both.
-  std::map<std::string, const AccuracyRow*> judged;
-  for (const AccuracyRow& row : rows) {
-    if (row.left_out_source && !row.id.empty()) judged.emplace(row.id, &row);
-  }
-  for (AccuracyRow& row : rows) {
-    const auto at = judged.find(row.id);
-    if (at == judged.end() || at->second == &row || !row.ok()) continue;
-    row.fit_to_all = at->second->fit_to_all;
-    row.left_out_source = at->second->left_out_source;
-    row.left_out_group = at->second->left_out_group;
-    row.own = at->second->own;
-  }
+  copy_to_twins(rows);
 }
 
 }  // namespace eratos::apps

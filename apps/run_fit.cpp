@@ -20,27 +20,40 @@ namespace eratos::apps {
 
 namespace {
 
+// In data/priors.csv: the parts of one architecture are a class.
+constexpr std::string_view kAnyPart = "any part";
+
 using calibration::FitRow;
 using calibration::Owner;
 using calibration::Parameter;
 using calibration::Probe;
 
-// The class of a constant, with its prior; nothing where data/priors.csv has no line. Parts of one
-// architecture are a class.
-std::optional<FittedConstant> class_prior(const FittedConstant& member) {
+// What is known before any run of one line of data/priors.csv.
+struct ClassPrior {
+  FittedConstant of_class;  // its spread: how little is known of the class
+  double members = 0;       // spread of its members around it
+};
+
+// The class of a constant; nothing where data/priors.csv has no line. Parts of one architecture are
+// a class, but for a part that has a line of its own.
+std::optional<ClassPrior> class_prior(const FittedConstant& member) {
   static const reader::PatternTable table("priors");
   const std::string_view path = member.parameter->path;
   const auto row = table.find(
       member.owner, [&](std::size_t r) { return table.cell(r, "path") == path; });
   if (!row) return std::nullopt;
-  FittedConstant out{member.parameter, "class " + std::string(table.cell(*row, "class")), 0, 0, 0, true};
-  if (member.parameter->owner == Owner::part) {
+  const auto number = [&](std::string_view column) {
+    return std::stod(std::string(table.cell(*row, column)));
+  };
+  const double prior = number("prior");
+  ClassPrior out{{member.parameter, "class " + std::string(table.cell(*row, "class")), prior, prior,
+                  number("class_spread"), true},
+                 number("spread")};
+  if (table.cell(*row, "class") == kAnyPart) {
     if (const auto part = reader::load_accelerator(member.owner)) {
-      out.owner = "class " + part->architecture;
+      out.of_class.owner = "class " + part->architecture;
     }
   }
-  out.before = out.prior = std::stod(std::string(table.cell(*row, "prior")));
-  out.spread = std::stod(std::string(table.cell(*row, "spread")));
   return out;
 }
 
@@ -119,14 +132,19 @@ RunFit::RunFit(MeasuredRuns& measured, FitOf of, double least_mfu,
                const std::function<bool(std::size_t)>& takes)
     : measured_(&measured), of_(of) {
   std::set<std::string> seen;
+  std::vector<std::size_t> taken;
   for (std::size_t i = 0; i < measured.runs.size(); ++i) {
     const MeasuredRun& each = measured.runs[i];
-    const reader::Measured& m = each.run.measured;
-    if (!each.run.name.suspect.empty() || measured_speed(m) <= 0) continue;
+    if (!each.run.name.suspect.empty() || measured_speed(each.run.measured) <= 0) continue;
     if (takes && !takes(i)) continue;
     // A run may stand in two files.
     const std::string& id = each.run.name.id;
     if (!id.empty() && !seen.insert(id).second) continue;
+    taken.push_back(i);
+    parts_.insert(each.run.spec.cluster.accelerator.name);
+  }
+  for (const std::size_t i : taken) {
+    const reader::Measured& m = measured.runs[i].run.measured;
     add_row(i, m.mfu <= 0 || m.mfu >= least_mfu);
   }
   problem_.evaluate = [this](std::span<const double> x, std::span<const Probe> probes,
@@ -151,18 +169,15 @@ void RunFit::add_row(std::size_t run, bool counts) {
   runs_.push_back(run);
 }
 
-// The index of the member's class, or -1.
-int RunFit::class_of(const FittedConstant& member) {
-  const std::optional<FittedConstant> found = class_prior(member);
-  if (!found) return -1;
-  const auto [at, fresh] = index_.emplace(found->name(), static_cast<int>(constants_.size()));
+int RunFit::class_of(const FittedConstant& of_class) {
+  const auto [at, fresh] = index_.emplace(of_class.name(), static_cast<int>(constants_.size()));
   if (fresh) {
-    const Parameter& p = *found->parameter;
-    problem_.parameters.push_back({.prior = std::clamp(found->prior, p.least, p.most),
-                                   .spread = found->spread,
+    const Parameter& p = *of_class.parameter;
+    problem_.parameters.push_back({.prior = std::clamp(of_class.prior, p.least, p.most),
+                                   .spread = of_class.spread,
                                    .least = p.least,
                                    .most = p.most});
-    constants_.push_back(*found);
+    constants_.push_back(of_class);
   }
   return at->second;
 }
@@ -174,16 +189,18 @@ int RunFit::free_parameters() const {
 
 int RunFit::constant_of(FittedConstant constant) {
   if (const auto known = index_.find(constant.name()); known != index_.end()) return known->second;
-  const int under = of_ == FitOf::catalogue ? class_of(constant) : -1;
+  const auto known_of_class =
+      of_ == FitOf::catalogue ? class_prior(constant) : std::optional<ClassPrior>();
+  const int under = known_of_class ? class_of(known_of_class->of_class) : -1;
   const auto [at, fresh] =
       index_.emplace(constant.name(), static_cast<int>(constants_.size()));
   ERATOS_CHECK(fresh);
   const Parameter& p = *constant.parameter;
   constant.prior = constant.before;
   constant.spread = p.spread;
-  if (under >= 0) {
-    constant.prior = constants_[static_cast<std::size_t>(under)].prior;
-    constant.spread = constants_[static_cast<std::size_t>(under)].spread;
+  if (known_of_class) {
+    constant.prior = known_of_class->of_class.prior;
+    constant.spread = known_of_class->members;
   }
   problem_.parameters.push_back({.prior = std::clamp(constant.prior, p.least, p.most),
                                  .under = under,
@@ -212,20 +229,28 @@ void RunFit::framework_constants(const job::JobSpec& spec, FitRow& row) {
   }
 }
 
+std::string RunFit::part_owner(const std::string& part, const std::string& path) {
+  const auto stated_on = [&](const std::string& of) -> const std::string& {
+    const auto [at, fresh] = owners_.emplace(of + " " + path, "");
+    if (fresh) at->second = measured_on(of, path);
+    return at->second;
+  };
+  const std::string& owner = stated_on(part);
+  if (of_ == FitOf::catalogue) return owner;
+  const bool shared = std::any_of(parts_.begin(), parts_.end(), [&](const std::string& other) {
+    return other != part && stated_on(other) == owner;
+  });
+  return shared && !owner.empty() ? owner : part;
+}
+
 void RunFit::part_constants(const job::JobSpec& spec, FitRow& row) {
   const std::string& part = spec.cluster.accelerator.name;
   const calibration::PartCalibration& known = measured_->calibrations.at(part).part;
   const auto add = [&](const Parameter& p) {
     const double now = calibration::value_of(p, known);
     if (now <= 0 || !reads(p, spec)) return;
-    std::string owner = part;
-    if (of_ == FitOf::catalogue) {
-      const std::string path(p.path);
-      const auto [at, fresh] = owners_.emplace(part + " " + path, "");
-      if (fresh) at->second = measured_on(part, path);
-      owner = at->second;
-      if (owner.empty()) return;
-    }
+    const std::string owner = part_owner(part, std::string(p.path));
+    if (owner.empty()) return;
     const int constant = constant_of({&p, owner, now, 0, 0, false});
     const auto& of = row.parameters;
     if (std::find(of.begin(), of.end(), constant) == of.end()) row.parameters.push_back(constant);
@@ -298,6 +323,11 @@ void RunFit::evaluate(std::span<const double> x, std::span<const Probe> probes,
 void RunFit::widen(std::size_t constant, double uncertainty) {
   constants_[constant].spread = std::hypot(constants_[constant].spread, uncertainty);
   problem_.parameters[constant].spread = constants_[constant].spread;
+}
+
+void RunFit::hold(std::size_t constant) {
+  calibration::FitParameter& held = problem_.parameters[constant];
+  held.least = held.most = held.prior;
 }
 
 void RunFit::put(const std::vector<double>& values, std::size_t row) {

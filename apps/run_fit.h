@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,6 +56,8 @@ class RunFit {
 
   // Adds what is not known of a constant where this starts to the spread of its prior.
   void widen(std::size_t constant, double uncertainty);
+  // Keeps a constant where this starts.
+  void hold(std::size_t constant);
 
   // Writes what the row reads of `values` into its profile and the calibration of its part.
   void put(const std::vector<double>& values, std::size_t row);
@@ -66,9 +69,12 @@ class RunFit {
  private:
   void add_row(std::size_t run, bool counts);
   int constant_of(FittedConstant constant);
-  int class_of(const FittedConstant& member);
+  int class_of(const FittedConstant& of_class);  // its index
   void framework_constants(const job::JobSpec& spec, calibration::FitRow& row);
   void part_constants(const job::JobSpec& spec, calibration::FitRow& row);
+  // "" where no file states it. A user's own parts that share a measured curve share its constants,
+  // as the overlay that is written of it speaks of both.
+  std::string part_owner(const std::string& part, const std::string& path);
 
   MeasuredRuns* measured_;
   FitOf of_;
@@ -76,6 +82,7 @@ class RunFit {
   std::map<std::string, int> index_;    // by name()
   std::map<std::string, int> sources_by_name_;
   std::vector<std::string> sources_;
+  std::set<std::string> parts_;  // of the rows
   std::vector<std::size_t> runs_;
   calibration::FitProblem problem_;
   std::map<std::string, std::string> owners_;  // of "profile path" and "part path"; "" none

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes docs/ACCURACY.md from `eratos validate` over a folder of measured runs.
+"""Writes docs/ACCURACY.md, and accuracy_ablation.md beside it, from `eratos validate` over a folder of
+measured runs.
 
     accuracy.py --binary build/eratos --runs FOLDER --output docs/ACCURACY.md
     accuracy.py ... --check      write nothing; exit 1 where a figure got worse than the page's
@@ -14,6 +15,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import accuracy_ablation  # noqa: E402
 import accuracy_check  # noqa: E402
 import accuracy_left_out  # noqa: E402
 import accuracy_plot  # noqa: E402
@@ -343,7 +345,9 @@ def main():
     for name, picture in pictures(answers).items():
         (folder / name).write_text(picture)
     arguments.output.write_text(page)
-    print(f"wrote {arguments.output} and its pictures")
+    (arguments.output.parent / "accuracy_ablation.md").write_text(
+        accuracy_ablation.page(answers, arguments.runs))
+    print(f"wrote {arguments.output}, accuracy_ablation.md beside it, and its pictures")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Projects every published run of a folder and writes docs/ACCURACY.md from the errors.
+# Projects every published run of a folder and writes docs/ACCURACY.md and
+# docs/accuracy_ablation.md from the errors.
 #
 #   scripts/accuracy.sh [--check] [FOLDER]     or: ./dev accuracy [--check] [FOLDER]
 #

@@ -34,6 +34,7 @@ class PriorsTest(unittest.TestCase):
                 self.assertGreaterEqual(value, known[row["path"]]["least"])
                 self.assertLessEqual(value, known[row["path"]]["most"])
                 self.assertGreater(float(row["spread"]), 0)
+                self.assertGreater(float(row["class_spread"]), 0)
                 self.assertTrue(row["class"] and row["source"])
 
     def test_every_parameter_that_a_step_informs_has_a_class_for_everyone(self):

@@ -160,6 +160,12 @@ Node like_node(const AccuracyRow& row) {
   return out;
 }
 
+Node numbers(const std::vector<double>& values) {
+  Node out = Node::sequence();
+  for (const double value : values) out.append(number(value));
+  return out;
+}
+
 Node left_out_node(const AccuracyRow& row) {
   Node out = Node::mapping();
   for (const auto& [name, error] : {std::pair{"all", row.fit_to_all},
@@ -170,6 +176,21 @@ Node left_out_node(const AccuracyRow& row) {
     Node each = Node::mapping();
     each.set("throughput", number(*error));
     out.set(name, std::move(each));
+  }
+  if (!row.own_draws.empty()) out.set("own_draws", numbers(row.own_draws));
+  if (!row.known.empty()) {
+    Node known = Node::mapping();
+    for (const auto& [kind, error] : row.known) known.set(kind, number(error));
+    out.set("known", std::move(known));
+  }
+  if (!row.few.empty()) {
+    Node few = Node::mapping();
+    for (const auto& [kind, by_rows] : row.few) {
+      Node each = Node::mapping();
+      for (const auto& [n, errors] : by_rows) each.set(std::to_string(n), numbers(errors));
+      few.set(kind, std::move(each));
+    }
+    out.set("few", std::move(few));
   }
   return out;
 }

@@ -59,14 +59,19 @@ TEST(Optimizer, FullPrecisionHasNoMaster) {
 }
 
 // Megatron's precision-aware Adam with bf16 gradients and moments: remainders of 2 B, moments of
-// 2 + 2; it moves 2 + 4 + 8 and reads and writes the parameter.
+// 2 + 2; it moves 2 + 4, reads and writes the parameter, and for each moment 2 + 4 to fp32, 4 + 4 in
+// the update, 4 + 2 back to bf16 and 2 + 2 to where it is kept.
 TEST(Optimizer, PrecisionAwareKeepsRemainders) {
   OptimizerSpec spec;
   spec.precision_aware = true;
   spec.main_gradient = spec.exp_avg = spec.exp_avg_sq = DType::bf16;
   const OptimizerBytes b = optimizer_bytes(spec, DType::bf16, true, true);
   EXPECT_DOUBLE_EQ(b.held(), 6);
-  EXPECT_DOUBLE_EQ(b.traffic, 2 + 4 + 8 + 4);
+  EXPECT_DOUBLE_EQ(b.traffic, 2 + 4 + 4 + 2 * (6 + 8 + 6 + 4));
+  EXPECT_DOUBLE_EQ(b.widened, 4 + 4);
+  EXPECT_EQ(b.copies, 6);
+  spec.exp_avg = spec.exp_avg_sq = DType::fp32;
+  EXPECT_DOUBLE_EQ(optimizer_bytes(spec, DType::bf16, true, true).widened, 0);
   spec.exp_avg = spec.exp_avg_sq = DType::fp8;
   EXPECT_DOUBLE_EQ(optimizer_bytes(spec, DType::bf16, true, true).held(), 4);
 }

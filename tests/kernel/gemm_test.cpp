@@ -99,6 +99,20 @@ TEST(Gemm, GroupsOfFewRowsPayForWholeTiles) {
               1e-6);
 }
 
+TEST(Gemm, GroupsAtEvenStridesRunAtAPlainProductsRate) {
+  KernelContext context = toy::compute_context(toy::perfect());
+  for (GemmConstants& c : context.gemm) {
+    for (double& t : c.grouped_seconds_per_k) t *= 1.25;
+    c.grouped_seconds_per_flop *= 1.25;
+  }
+  ops::Gemm experts = gemm(4096, 1024, 1024, 4);
+  const double uneven = in_us(time_of(experts, context));
+  experts.strided = true;
+  const double even = in_us(time_of(experts, context));
+  EXPECT_NEAR(uneven / even, 1.25, 1e-9);
+  EXPECT_LE(lower_bound(experts, context).value, time_of(experts, context).value);
+}
+
 TEST(Gemm, ExpertsTakeAtLeastTheFrameworksTimeAGroup) {
   KernelContext context = toy::context(toy::perfect());
   for (GemmConstants& c : context.gemm) c.per_group = 9e-6;

@@ -127,6 +127,30 @@ TEST(Dispatch, HybridEpCopiesRowsInOrder) {
   EXPECT_EQ(w.rows, kTokens * kTopK);
 }
 
+// Where shapes are fixed when the program is compiled, 8 ranks may each send all their 4096 rows to one:
+// products read the 4096 that come on average, sorting and activation pass over 32,768.
+TEST(Dispatch, BuffersOfTheWorstCaseArePassedOverWhole) {
+  job::JobSpec spec = moe_job(job::Dispatcher::alltoall);
+  spec.framework.saved.worst_case_rows = true;
+  EXPECT_EQ(forward_of(spec).rows, 4096);
+  EXPECT_EQ(forward_of(spec).sent, kTokens * kTopK * kRow);
+  const auto activation_of = [](const job::JobSpec& job) {
+    const Lowered l = lowered(job);
+    double bytes = 0;
+    for (const ops::Op& op : layer_of(l).forward) {
+      const auto* e = std::get_if<ops::Elementwise>(&op.work);
+      if (e != nullptr && op.module == ops::Module::expert_activation) bytes += e->traffic.value;
+    }
+    return bytes;
+  };
+  const double worst = activation_of(spec);
+  spec.framework.saved.worst_case_rows = false;
+  EXPECT_GT(worst, 7.5 * activation_of(spec));
+  spec.framework.saved.worst_case_rows = true;
+  spec.routing.capacity_factor = 1.25;  // what is dropped needs no room
+  EXPECT_LT(activation_of(spec), worst / 7);
+}
+
 // F 1.25: ceil(1.25 * 4096 / 16) = 320 places an expert, 5120 of a sequence, filled or not.
 TEST(Dispatch, EinsumPicksRowsByProductsWithMasks) {
   job::JobSpec spec = moe_job(job::Dispatcher::einsum);

@@ -49,6 +49,26 @@ TEST(Precision, LinearLayersRunNarrowAndTheRestDoesNot) {
   }
 }
 
+// Megatron's fp8_dot_product_attention and fp8_output_proj.
+TEST(Precision, AttentionAndTheOutputLayerRunNarrowWhereTheJobSaysSo) {
+  job::JobSpec spec = fp8_job(llama(kLlama3_8b));
+  spec.narrow.attention = true;
+  spec.narrow.output_layer = true;
+  const Lowered l = lowered(spec);
+  EXPECT_EQ(format_of(l.program("output"), Module::output_layer), DType::fp8);
+  int narrow = 0;
+  for (const auto* list : {&layer_of(l).forward, &layer_of(l).backward}) {
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const auto* a = std::get_if<ops::Attention>(&(*list)[i].work);
+      if (a == nullptr) continue;
+      EXPECT_EQ(a->dtype, DType::fp8);
+      EXPECT_EQ((*list)[i - 1].module, Module::quantize);
+      ++narrow;
+    }
+  }
+  EXPECT_EQ(narrow, 2);
+}
+
 // A token of a Llama layer in 16 bits keeps 8h + 4(q + kv) + 6f + 4H + 8 bytes. In 8 bits the
 // operands only products read shrink to a byte: two norm outputs (2h less) and the activation's
 // result (f less); attention's result is read by attention again, so a narrow copy stands beside it

@@ -108,6 +108,19 @@ TEST(Recompute, FullRepeatsForwardOnceAtTheFront) {
   EXPECT_EQ(repeated(l.program("output")), Lines{});
 }
 
+// torch's checkpoint ends the repetition at the activation, the last thing that backward reads: the
+// down product and the residual addition behind it are not made again.
+TEST(Recompute, FullStopsEarlyWhereTheFrameworkDoes) {
+  job::JobSpec spec = recomputing(llama(kLlama3_8b), {});
+  spec.recompute.granularity = job::Granularity::full;
+  const Lines whole = repeated(layer_of(lowered(spec)));
+  spec.framework.saved.recompute_stops_early = true;
+  const Lines early = repeated(layer_of(lowered(spec)));
+  ASSERT_EQ(early.size() + 2, whole.size());
+  EXPECT_EQ(early[early.size() - 2], "activation");
+  EXPECT_EQ(whole[whole.size() - 3], "mlp_out");
+}
+
 TEST(Recompute, BlockCountsLayersOfEachVirtualStage) {
   job::JobSpec spec = job_of(llama(kLlama3_8b), 4, {1, 8, 4096});
   spec.parallel.pp = 4;

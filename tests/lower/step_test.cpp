@@ -61,6 +61,26 @@ job::JobSpec llama_job() {
 
 TEST(Step, TheModelAddsUp) { EXPECT_EQ(kMatrices + kNorms, 8030261248.0); }
 
+// Transformer Engine's update copies each tensor's bf16 moments to fp32 and back: six launches a tensor, of
+// those whose part of the flat buffer the rank owns.
+TEST(Step, NarrowMomentsAreCopiedTensorByTensor) {
+  job::JobSpec spec = llama_job();
+  const auto launches = [](const job::JobSpec& job) {
+    const Lowered l = lowered(job);
+    for (const ops::Op& op : l.all.step_ops[0]) {
+      if (op.module == Module::optimizer) return static_cast<int>(op.kernels);
+    }
+    return 0;
+  };
+  EXPECT_EQ(launches(spec), 4);
+  spec.optimizer.precision_aware = true;
+  spec.optimizer.exp_avg = DType::bf16;
+  spec.optimizer.exp_avg_sq = DType::bf16;
+  spec.parallel.sharding = parallel::Sharding::zero1;
+  // A layer has four weights and two norms; two tables and the last norm: 195, over four ranks.
+  EXPECT_EQ(launches(spec), 4 + 6 * 49);
+}
+
 TEST(Step, UnshardedGradientsAreAllReduced) {
   const job::JobSpec spec = llama_job();
   const Lowered l = lowered(spec);

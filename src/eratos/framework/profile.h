@@ -44,6 +44,12 @@ struct SavedSets {
   bool eager_norm_square = false;  // RMSNorm written out: mean() keeps the squares (torch 1.x)
   // A grouped product wants its experts' weights in one buffer: a copy each pass, held for backward.
   bool stacked_expert_weights = false;
+  // Where no row is dropped, experts' rows stand in buffers for the worst case, every row of every rank of
+  // the group, and all but the products pass over them whole (JAX: shapes are fixed at compilation).
+  bool worst_case_rows = false;
+  // A recomputed layer is made again only up to the last op that keeps something for backward
+  // (torch.utils.checkpoint without reentrance).
+  bool recompute_stops_early = false;
   bool moe_probs_in_activation = true;  // router weights multiply the expert activation, so the
                                         // expert output need not be kept
   // Column-parallel linears under sequence parallelism keep the gathered input (all T tokens)

@@ -52,6 +52,8 @@ struct NarrowSpec {
   int bf16_last_layers = 0;
   // Parameters are stored in the recipe's format instead of 16 bits (Megatron fp8_param_gather).
   bool parameter_gather = false;
+  bool attention = false;     // its products run in 8 bits too (Megatron fp8_dot_product_attention)
+  bool output_layer = false;  // and those of the output layer (Megatron fp8_output_proj)
 };
 
 enum class Granularity : std::uint8_t { none, selective, full };

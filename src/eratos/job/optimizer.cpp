@@ -32,6 +32,16 @@ constexpr OptimizerKind kKinds[] = {
     {.name = "lamb", .flops = kAdamFlops + 4, .kernels = 6},
 };
 
+// A moment that the update cannot read as it is held.
+void widen(DType held, OptimizerBytes& out) {
+  const double bytes = bytes_per_element(held);
+  if (bytes >= 4) return;
+  constexpr double kWide = 4;
+  out.traffic += (bytes + kWide) + 2 * kWide + (kWide + bytes) + 2 * bytes - 2 * bytes;
+  out.widened += kWide;
+  out.copies += 3;
+}
+
 }  // namespace
 
 const OptimizerKind* find_optimizer(std::string_view name) {
@@ -63,6 +73,10 @@ OptimizerBytes optimizer_bytes(const OptimizerSpec& spec, DType parameter, bool 
     out.traffic = 2.0 * p;
   }
   out.traffic += bytes_per_element(spec.main_gradient) + 2.0 * out.states;
+  if (spec.precision_aware && kind.block_bytes <= 0) {
+    if (kind.first_moment || adam) widen(spec.exp_avg, out);
+    if (kind.second_moment || adam) widen(spec.exp_avg_sq, out);
+  }
   return out;
 }
 

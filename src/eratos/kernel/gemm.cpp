@@ -65,11 +65,12 @@ Seconds time_of(const ops::Gemm& g, const KernelContext& context) {
       groups * m128 * n128, groups * std::min(m128 * n64, m64 * n128),
       groups * m64 * n64,
   };
-  const auto& per_k = grouped ? c.grouped_seconds_per_k : c.seconds_per_k;
+  const bool uneven = grouped && !g.strided;
+  const auto& per_k = uneven ? c.grouped_seconds_per_k : c.seconds_per_k;
 
   const double memory = minimum_bytes(g, c) * c.seconds_per_byte;
   const double flop_bound =
-      2.0 * g.m * g.n * g.k * (grouped ? c.grouped_seconds_per_flop : c.seconds_per_flop);
+      2.0 * g.m * g.n * g.k * (uneven ? c.grouped_seconds_per_flop : c.seconds_per_flop);
   const double floor = std::max(memory, flop_bound);
 
   double best = 1e300;
@@ -97,7 +98,8 @@ Seconds time_of(const ops::Gemm& g, const KernelContext& context) {
 Seconds lower_bound(const ops::Gemm& g, const KernelContext& context) {
   const GemmConstants& c = context.gemm[static_cast<std::size_t>(priced_as(g))];
   if (g.m <= 0 || g.n <= 0 || g.k <= 0) return Seconds{0};
-  const double per_flop = g.groups > 1 ? c.grouped_seconds_per_flop : c.seconds_per_flop;
+  const double per_flop =
+      g.groups > 1 && !g.strided ? c.grouped_seconds_per_flop : c.seconds_per_flop;
   const double work =
       std::max(2.0 * g.m * g.n * g.k * per_flop, minimum_bytes(g, c) * c.seconds_per_byte);
   // The margin covers rounding where a shape fills every wave exactly.

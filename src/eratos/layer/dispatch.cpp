@@ -33,10 +33,22 @@ ops::Fanout once_a_node(const MoeSpec& spec, const LayerContext& c) {
   return once_a_rank(c) ? fanout_of(spec) : ops::Fanout{};
 }
 
+// Shapes are fixed when the program is compiled, and no row is dropped: buffers hold whatever may come.
+bool holds_the_worst(const LayerContext& c) {
+  return c.profile->saved.worst_case_rows && c.ep > 1 && c.capacity_factor <= 0 &&
+         c.dispatcher != Dispatcher::einsum;
+}
+
 // Rows that stand on this rank between the exchange and the experts' order.
 double rows_received(const MoeSpec& spec, const LayerContext& c, const RouteSizes& size) {
   if (!once_a_rank(c) || c.ep <= 1) return size.received;
   return c.load * std::min(size.sent, size.tokens * ops::distinct_places(fanout_of(spec), c.ep));
+}
+
+// Rows of the buffer that the exchange fills: a token once, where it goes once to each rank.
+double rows_arrived(const MoeSpec& spec, const LayerContext& c, const RouteSizes& size) {
+  if (holds_the_worst(c)) return once_a_rank(c) ? size.tokens * c.ep : size.chosen * c.ep;
+  return c.dispatcher == Dispatcher::hybridep ? size.received : rows_received(spec, c, size);
 }
 
 // Where the rows change order beside the exchange.
@@ -91,6 +103,11 @@ struct Way {
     b.gemm(pass, module, work, {at, masks}, {to});
     at = to;
   }
+  // Zeros, where nothing may come.
+  void clear(double elements) {
+    b.elementwise(pass, module, ElementwiseClass::streaming, {}, {},
+                  bytes_of(elements, b.context().activation));
+  }
   // Rows in expert order from (or to) `elements` of the exchange's own buffer.
   void copy(double elements) {
     b.elementwise(pass, module, ElementwiseClass::permute, {at}, {},
@@ -109,7 +126,7 @@ double places(const RouteSizes& size, const LayerContext& c) { return size.sent 
 
 // One product with the masks: m rows of width n from k, each sequence by itself.
 ops::Gemm masked(const LayerContext& c, double m, double n, double k) {
-  return {m, n, k, c.sequences, c.activation};
+  return {m, n, k, c.sequences, c.activation, false, false, true};
 }
 
 TensorId scatter_from_all(Way way, const LayerContext& c, const RouteSizes& size, TensorId map) {
@@ -148,6 +165,9 @@ RouteSizes route_sizes(const MoeSpec& spec, const LayerContext& c) {
   size.sent = rows_sent(spec, c, size.chosen);
   size.received = size.sent * c.load;
   size.rows = size.received * c.etp;
+  // Every row of every rank of the group may come to one of them.
+  size.held = holds_the_worst(c) ? size.chosen * c.ep * c.etp : size.rows;
+  size.strided = c.dispatcher == Dispatcher::einsum;
   size.local_experts = static_cast<double>(spec.experts) / c.ep;
   size.width = spec.latent > 0 ? spec.latent : spec.hidden;
   size.expert_width = spec.ffn / c.etp;
@@ -161,8 +181,7 @@ TensorId scatter_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId token
   if (c.dispatcher == Dispatcher::allgather) return scatter_from_all(way, c, size, map);
   const Sorts sorts = sorts_of(c, size);
   const double received = rows_received(spec, c, size) * size.width;
-  const double arrived =
-      c.dispatcher == Dispatcher::hybridep ? size.received * size.width : received;
+  const double arrived = rows_arrived(spec, c, size) * size.width;
   const bool forward = pass == Pass::forward;
   if (c.dispatcher == Dispatcher::einsum) {
     way.product(forward ? "placed_rows" : "placed_gradient", size.sent * size.width,
@@ -173,6 +192,7 @@ TensorId scatter_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId token
   }
   double here = sorts.before ? size.sent * size.width : arrived;
   if (c.ep > 1) {
+    if (holds_the_worst(c)) way.clear(arrived);
     way.exchange(forward ? "received_rows" : "received_gradient", CollectiveKind::all_to_all,
                  Axis::ep, received, arrived, once_a_node(spec, c));
     here = arrived;
@@ -183,7 +203,7 @@ TensorId scatter_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId token
                  Axis::etp, here * c.etp, here * c.etp);
   }
   if (sorts.behind) {
-    way.permute(forward ? "sorted_rows" : "sorted_gradient", size.rows * size.width,
+    way.permute(forward ? "sorted_rows" : "sorted_gradient", size.held * size.width,
                 sorts.before ? ops::kNoTensor : map);
   }
   return way.at;
@@ -197,10 +217,11 @@ TensorId gather_rows(const MoeSpec& spec, Builder& b, Pass pass, TensorId rows, 
   if (c.dispatcher == Dispatcher::allgather) return gather_to_all(way, c, size, map);
   const Sorts sorts = sorts_of(c, size);
   const double received = rows_received(spec, c, size) * size.width;
-  const double here =
-      c.dispatcher == Dispatcher::einsum                      ? size.sent * size.width
-      : c.dispatcher == Dispatcher::hybridep || sorts.before  ? size.received * size.width
-                                                              : received;
+  const double here = c.dispatcher == Dispatcher::einsum ? size.sent * size.width
+                      : holds_the_worst(c)               ? rows_arrived(spec, c, size) * size.width
+                      : c.dispatcher == Dispatcher::hybridep || sorts.before
+                          ? size.received * size.width
+                          : received;
   const bool by_masks = c.dispatcher == Dispatcher::einsum;
   const double returned =
       sorts.before || by_masks ? size.sent * size.width : size.tokens * size.width;

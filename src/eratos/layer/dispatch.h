@@ -42,6 +42,8 @@ struct RouteSizes {
   double sent = 0;    // rows it sends: chosen, as the capacity allows
   double received = 0;  // rows that come to it: as many, times its load
   double rows = 0;    // rows its experts compute
+  double held = 0;    // rows of the buffers that they stand in: rows, or whatever may come
+  bool strided = false;  // every expert has as many
   double local_experts = 0;
   double width = 0;         // of a row
   double expert_width = 0;  // feed-forward width of one expert on this rank

@@ -60,7 +60,8 @@ void unstack_gradient(const MoeSpec& spec, Builder& b, const RouteSizes& size) {
 
 void expert_gemm(Builder& b, Pass pass, Module module, const RouteSizes& size, double n, double k,
                  Builder::Ids reads, Builder::Ids writes) {
-  b.gemm(pass, module, {size.rows, n, k, size.local_experts, b.context().activation, false, true},
+  b.gemm(pass, module,
+         {size.rows, n, k, size.local_experts, b.context().activation, false, true, size.strided},
          reads, writes);
 }
 
@@ -74,7 +75,8 @@ void expert_wgrad(Builder& b, Module module, const RouteSizes& size, double out,
                        size.local_experts,
                        b.context().activation,
                        state.wgrad_fused_accumulation,
-                       true};
+                       true,
+                       size.strided};
   if (state.wgrad_fused_accumulation) {
     b.gemm(Pass::wgrad, module, work, {x, dy}, {});
     return;
@@ -232,9 +234,9 @@ TensorId moe_forward(const MoeSpec& spec, Builder& b, TensorId x, MoeState& s) {
     b.expert_vector_parameter("expert_in_bias", size.local_experts * in_width, size.local_experts,
                               Module::expert_in);
   }
-  const TensorId up = b.tensor("expert_up", size.rows * in_width, Module::expert_in);
+  const TensorId up = b.tensor("expert_up", size.held * in_width, Module::expert_in);
   expert_gemm(b, Pass::forward, Module::expert_in, size, in_width, size.width, {rows}, {up});
-  s.activation = activation_forward(b, spec.gated, up, size.rows, size.expert_width,
+  s.activation = activation_forward(b, spec.gated, up, size.held, size.expert_width,
                                     Module::expert_activation);
   b.save_gemm_input(s.activation.out);
   b.expert_parameter("expert_out", size.local_experts * size.expert_width * size.width,
@@ -243,7 +245,7 @@ TensorId moe_forward(const MoeSpec& spec, Builder& b, TensorId x, MoeState& s) {
     b.expert_vector_parameter("expert_out_bias", size.local_experts * size.width,
                               size.local_experts, Module::expert_out);
   }
-  TensorId out = b.tensor("expert_output", size.rows * size.width, Module::expert_out);
+  TensorId out = b.tensor("expert_output", size.held * size.width, Module::expert_out);
   expert_gemm(b, Pass::forward, Module::expert_out, size, size.width, size.expert_width,
               {s.activation.out}, {out});
   launch_per_expert(b, b.program().forward, begin, size.local_experts);
@@ -251,7 +253,7 @@ TensorId moe_forward(const MoeSpec& spec, Builder& b, TensorId x, MoeState& s) {
     s.expert_out = out;
     b.save(out);
     if (!profile.fusions.permute) {
-      s.scaled = b.tensor("scaled_rows", size.rows * size.width, Module::combine);
+      s.scaled = b.tensor("scaled_rows", size.held * size.width, Module::combine);
       b.elementwise(Pass::forward, Module::combine, ElementwiseClass::streaming, {out, s.row_probs},
                     {s.scaled});
       b.save(s.scaled);
@@ -314,14 +316,14 @@ TensorId experts_backward(const MoeSpec& spec, Builder& b, const RouteSizes& siz
   const double in_width = size.expert_width * (spec.gated ? 2 : 1);
   const std::size_t begin = b.program().backward.size();
   const TensorId d_act =
-      b.tensor("expert_activation_gradient", size.rows * size.expert_width, Module::expert_out);
+      b.tensor("expert_activation_gradient", size.held * size.expert_width, Module::expert_out);
   expert_gemm(b, Pass::dgrad, Module::expert_out, size, size.expert_width, size.width, {d},
               {d_act});
   expert_wgrad(b, Module::expert_out, size, size.width, size.expert_width, s.activation.out, d);
-  const TensorId d_up = activation_backward(b, spec.gated, s.activation, d_act, size.rows,
+  const TensorId d_up = activation_backward(b, spec.gated, s.activation, d_act, size.held,
                                             size.expert_width, Module::expert_activation);
   const TensorId d_rows =
-      b.tensor("expert_input_gradient", size.rows * size.width, Module::expert_in);
+      b.tensor("expert_input_gradient", size.held * size.width, Module::expert_in);
   expert_gemm(b, Pass::dgrad, Module::expert_in, size, size.width, in_width, {d_up, s.stacked},
               {d_rows});
   expert_wgrad(b, Module::expert_in, size, in_width, size.width, s.rows, d_up);
@@ -366,7 +368,7 @@ TensorId moe_backward(const MoeSpec& spec, Builder& b, const MoeState& s, Tensor
   d = scatter_rows(spec, b, Pass::dgrad, d, s.row_map);
   if (s.expert_out != ops::kNoTensor) {
     const TensorId unscaled =
-        b.tensor("unscaled_gradient", size.rows * size.width, Module::combine);
+        b.tensor("unscaled_gradient", size.held * size.width, Module::combine);
     b.elementwise(Pass::dgrad, Module::combine, ElementwiseClass::streaming,
                   {d, s.expert_out, s.scaled, s.row_probs}, {unscaled});
     d = unscaled;

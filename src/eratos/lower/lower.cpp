@@ -54,11 +54,12 @@ void finish(ops::Program& p, const job::CheckedJob& job) {
   apply_sharding(p, job);
 }
 
-void recompute_whole(ops::Program& p, const job::RecomputeSpec& r) {
+void recompute_whole(ops::Program& p, const job::JobSpec& spec) {
+  const job::RecomputeSpec& r = spec.recompute;
   if (r.kept.any() || r.alternate) {
     apply_policy(p, r);
   } else {
-    apply_full_recompute(p);
+    apply_full_recompute(p, spec.framework.saved.recompute_stops_early);
   }
 }
 
@@ -75,7 +76,7 @@ void lower_kind(const job::CheckedJob& job, const layer::LayerContext& c, std::s
   settle(spec, c, p);
   if (!variant.wide) apply_precision(p, spec);
   if (variant.full) {
-    recompute_whole(p, spec.recompute);
+    recompute_whole(p, spec);
   } else if (spec.recompute.granularity == job::Granularity::selective) {
     apply_selective_recompute(p, selected_modules(spec.recompute));
   }
@@ -306,7 +307,7 @@ void lower(const job::CheckedJob& job, ops::LoweredJob& out, double load) {
         settle(spec, c, p);
         apply_precision(p, spec);
         if (recomputes_mtp(spec.recompute)) {
-          recompute_whole(p, spec.recompute);
+          recompute_whole(p, spec);
         } else if (spec.recompute.granularity == job::Granularity::selective) {
           apply_selective_recompute(p, selected_modules(spec.recompute));
         }

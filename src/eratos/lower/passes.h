@@ -23,7 +23,10 @@ void apply_precision(ops::Program& p, const job::JobSpec& spec);
 
 // Full recomputation: only the program's input is kept, and backward begins with its forward. A head
 // at the program's end is left alone: it is not repeated, and keeps what it needs.
-void apply_full_recompute(ops::Program& p);
+// `stops_early`: what neither keeps something for backward nor is needed for it is not repeated.
+// Source: PyTorch torch/utils/checkpoint.py, set_checkpoint_early_stop.
+// Assumes: routed experts are a layer's last branch, as their shared ones run before or beside them.
+void apply_full_recompute(ops::Program& p, bool stops_early);
 
 // Selective recomputation: what the named modules made is dropped, and made again just before
 // backward first reads it, after whatever else was dropped that it is made from. Modules whose output only they can rebuild cheaply (norms,

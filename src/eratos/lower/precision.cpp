@@ -11,11 +11,13 @@ namespace {
 
 using ops::Module;
 
-bool runs_narrow(const ops::Op& op) {
+// `head`: the output layer's products too.
+bool runs_narrow(const ops::Op& op, bool head) {
   if (!std::holds_alternative<ops::Gemm>(op.work)) return false;
   switch (op.module) {
-    case Module::router:
     case Module::output_layer:
+      return head;
+    case Module::router:
     case Module::core_attention:
     case Module::scan:
     case Module::residual:
@@ -35,6 +37,7 @@ struct Casting {
   bool by_norm = false;
   bool grouped = true;  // all experts' rows in one launch
   bool fused = false;   // an expert's activation is cast by the product before it
+  bool head = false;    // the output layer's products are narrow
 
   // A copy along columns is made of the other by a kernel of its own, once that is complete.
   bool transposes() const { return rule.tensor_scale && copies == 2; }
@@ -70,7 +73,7 @@ std::size_t gather_of(const std::vector<ops::Op>& list, ops::TensorId id) {
 
 // The norm of forward that writes `id` for one narrow product alone, directly or behind a gather:
 // one module then has both.
-ops::Op* norm_of(ops::Program& p, ops::TensorId id) {
+ops::Op* norm_of(ops::Program& p, ops::TensorId id, bool head) {
   ops::Op* norm = nullptr;
   int readers = 0;
   for (ops::Op& op : p.forward) {
@@ -81,7 +84,7 @@ ops::Op* norm_of(ops::Program& p, ops::TensorId id) {
     readers += 1;
     const auto* c = std::get_if<ops::Collective>(&op.work);
     const bool gather = c != nullptr && c->axis == Axis::tp;
-    if (!runs_narrow(op) && !gather) return nullptr;
+    if (!runs_narrow(op, head) && !gather) return nullptr;
   }
   return readers == 1 ? norm : nullptr;
 }
@@ -102,7 +105,7 @@ bool narrow_gather(ops::Program& p, ops::Op& gather, const Casting& how, DType n
   for (const auto* list : {&p.forward, &p.backward}) {
     for (const ops::Op& op : *list) {
       if (!reads(op, id) || op.kernels == 0) continue;
-      if (!runs_narrow(op)) return false;
+      if (!runs_narrow(op, how.head)) return false;
       (op.pass == ops::Pass::wgrad ? along_columns : along_rows) = true;
     }
   }
@@ -140,7 +143,7 @@ std::size_t cast_operand(ops::Program& p, std::vector<ops::Op>& list, std::size_
   }
   double traffic = gathered && how.rule.tensor_scale ? how.one_copy() : how.whole();
   int kernels = how.rule.kernels;
-  ops::Op* norm = how.by_norm && pass == ops::Pass::forward ? norm_of(p, source) : nullptr;
+  ops::Op* norm = how.by_norm && pass == ops::Pass::forward ? norm_of(p, source, how.head) : nullptr;
   if (norm != nullptr && how.rule.maximum > 0) {
     traffic -= how.rule.maximum;
     kernels -= 1;
@@ -194,7 +197,7 @@ bool reads_epilogue(const ops::Op& op) {
 // and weights are cast once a step.
 void insert_casts(ops::Program& p, std::vector<ops::Op>& list, const Casting& how, DType narrow) {
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (!runs_narrow(list[i])) continue;
+    if (!runs_narrow(list[i], how.head)) continue;
     if (list[i].pass != ops::Pass::wgrad) {
       if (how.fused && reads_epilogue(list[i])) continue;
       if (!list[i].reads.empty()) i += cast_operand(p, list, i, how, narrow);
@@ -216,11 +219,30 @@ void insert_casts(ops::Program& p, std::vector<ops::Op>& list, const Casting& ho
   }
 }
 
-bool has_narrow_product(const ops::Program& p, Module module) {
+bool has_narrow_product(const ops::Program& p, Module module, bool head) {
   for (const ops::Op& op : p.forward) {
-    if (op.module == module && runs_narrow(op)) return true;
+    if (op.module == module && runs_narrow(op, head)) return true;
   }
   return false;
+}
+
+// Attention in 8 bits: what its kernels read is cast before them, a scale a tensor or a block.
+// Source: NVIDIA/TransformerEngine pytorch/attention/dot_product_attention/backends.py (FusedAttnFunc
+// with fp8 quantizers of Q, K, V and of the incoming gradient).
+void narrow_attention(ops::Program& p, std::vector<ops::Op>& list, const Casting& how) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    auto* a = std::get_if<ops::Attention>(&list[i].work);
+    if (a == nullptr) continue;
+    a->dtype = DType::fp8;
+    double elements = 0;
+    if (a->backward) {
+      elements = a->batch * a->seq_q * a->heads * a->v_head_dim;
+    } else {
+      for (const ops::TensorId id : list[i].reads) elements += p.tensors[id].elements;
+    }
+    insert_cast(list, i, list[i].pass, elements * how.one_copy(), how.rule.kernels);
+    ++i;
+  }
 }
 
 }  // namespace
@@ -230,13 +252,15 @@ void apply_precision(ops::Program& p, const job::JobSpec& spec) {
   if (!job::is_narrow(recipe)) return;
   const DType narrow = job::gemm_dtype(recipe);
   const job::CastRule rule = job::cast_rule(recipe);
+  const bool head = spec.narrow.output_layer;
   for (auto* list : {&p.forward, &p.backward}) {
     for (ops::Op& op : *list) {
-      if (runs_narrow(op)) std::get_if<ops::Gemm>(&op.work)->dtype = narrow;
+      if (runs_narrow(op, head)) std::get_if<ops::Gemm>(&op.work)->dtype = narrow;
     }
   }
   for (ops::Parameter& q : p.parameters) {
-    q.narrow = q.matrix && !q.embedding && has_narrow_product(p, q.module);
+    const bool table = q.embedding && !(head && q.module == Module::output_layer);
+    q.narrow = q.matrix && !table && has_narrow_product(p, q.module, head);
   }
   // An operand kept only for a matrix product is kept in the product's format; one that another op
   // reads again in backward stays as it is, and the product's copy is kept beside it. One copy of an
@@ -252,7 +276,7 @@ void apply_precision(ops::Program& p, const job::JobSpec& spec) {
     for (const ops::Op& op : p.backward) {
       for (const ops::TensorId r : op.reads) {
         if (r != id) continue;
-        if (runs_narrow(op)) {
+        if (runs_narrow(op, head)) {
           narrow_reader = true;
         } else if (!std::holds_alternative<ops::Collective>(op.work)) {
           wide_reader = true;
@@ -276,7 +300,7 @@ void apply_precision(ops::Program& p, const job::JobSpec& spec) {
         if (!op.writes.empty() && op.writes[0] == id) op.writes.push_back(copy_id);
       }
       for (ops::Op& op : p.backward) {
-        const bool weight_gradient = op.pass == ops::Pass::wgrad && runs_narrow(op);
+        const bool weight_gradient = op.pass == ops::Pass::wgrad && runs_narrow(op, head);
         if (!weight_gradient && !std::holds_alternative<ops::Collective>(op.work)) continue;
         for (ops::TensorId& r : op.reads) {
           if (r == id) r = copy_id;
@@ -290,9 +314,14 @@ void apply_precision(ops::Program& p, const job::JobSpec& spec) {
                     job::copies_of(recipe, spec.cluster.accelerator),
                     spec.framework.fusions.norm_cast && rule.tensor_scale,
                     fused || spec.framework.fusions.grouped_cast,
-                    fused};
+                    fused,
+                    head};
   insert_casts(p, p.forward, how, narrow);
   insert_casts(p, p.backward, how, narrow);
+  if (spec.narrow.attention) {
+    narrow_attention(p, p.forward, how);
+    narrow_attention(p, p.backward, how);
+  }
   if (!fused) return;
   fuse_activation(p.forward);
   fuse_activation(p.backward);

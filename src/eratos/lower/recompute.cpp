@@ -97,6 +97,22 @@ class Recompute {
     }
   }
 
+  // Takes away what was made again to no end.
+  void stop_early() {
+    std::bitset<kMaxTensors> read;
+    std::vector<ops::Op>& list = p_.backward;
+    for (std::size_t i = list.size(); i-- > 0;) {
+      const ops::Op& op = list[i];
+      const bool used = std::any_of(op.writes.begin(), op.writes.end(),
+                                    [&](TensorId id) { return read.test(id); });
+      if (op.pass == ops::Pass::recompute && !op.writes.empty() && !used) {
+        list.erase(at(list, i));
+        continue;
+      }
+      for (const TensorId id : op.reads) read.set(id);
+    }
+  }
+
  private:
   static std::vector<ops::Op>::iterator at(std::vector<ops::Op>& list, std::size_t i) {
     return list.begin() + static_cast<std::ptrdiff_t>(i);
@@ -260,12 +276,13 @@ void apply_policy(ops::Program& p, const job::RecomputeSpec& spec) {
   again.insert(end == p.forward.size());
 }
 
-void apply_full_recompute(ops::Program& p) {
+void apply_full_recompute(ops::Program& p, bool stops_early) {
   const std::size_t end = head_begin(p);
   Recompute again(p);
   again.add(0, end);
   again.drop(false);
   again.insert(end == p.forward.size());
+  if (stops_early) again.stop_early();
 }
 
 void apply_selective_recompute(ops::Program& p, const job::ModuleSet& modules) {

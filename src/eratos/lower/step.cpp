@@ -1,6 +1,7 @@
 #include "eratos/lower/step.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <variant>
@@ -163,6 +164,7 @@ RankParameters rank_parameters(const job::CheckedJob& job, const ops::LoweredJob
         if (q.narrow) (q.expert ? n.expert_narrow : n.dense_narrow) += elements;
         if (q.matrix && !q.embedding) (q.expert ? n.expert_matrix : n.dense_matrix) += elements;
         (q.expert ? n.expert : n.dense) += elements;
+        (q.expert ? n.expert_tensors : n.dense_tensors) += q.copies * item.repeat;
         if (q.replicated) n.replicated += elements;
         if (q.embedding && twice) n.shared_embedding += elements;
       }
@@ -208,7 +210,13 @@ void step_ops(const job::CheckedJob& job, const RankParameters& n, std::vector<o
       (owned - owned_matrix) * job::optimizer_bytes(spec.optimizer, stored, false, true).traffic +
       owned_matrix * job::optimizer_bytes(spec.optimizer, stored, true, true).traffic;
   const double host = spec.offload.optimizer;
-  elementwise(out, Module::optimizer, update * (1 - host), kind != nullptr ? kind->kernels : 4);
+  // A rank owns its part of a flat buffer, so that part of the tensors.
+  const double tensors =
+      n.dense_tensors / dense_shards(job) + n.expert_tensors / expert_shards(job);
+  const double copies = job::optimizer_bytes(spec.optimizer, stored, false, true).copies;
+  const double launches = (kind != nullptr ? kind->kernels : 4) + copies * std::ceil(tensors);
+  elementwise(out, Module::optimizer, update * (1 - host),
+              static_cast<int>(std::min(65535.0, launches)));
   if (host > 0) update_on_host(job, host * owned, out);
   const double narrow = spec.narrow.parameter_gather
                             ? n.dense_narrow / dense_shards(job) + n.expert_narrow / expert_shards(job)

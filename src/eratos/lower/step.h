@@ -19,6 +19,8 @@ struct RankParameters {
   double expert_narrow = 0;
   double shared_embedding = 0;  // tied table held on two stages
   double input_embedding = 0;   // trained, of the rank that looks tokens up
+  double dense_tensors = 0;     // trained tensors, an expert's weight counted as one
+  double expert_tensors = 0;
 };
 
 RankParameters rank_parameters(const job::CheckedJob& job, const ops::LoweredJob& lowered, int rank);

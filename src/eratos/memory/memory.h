@@ -32,6 +32,7 @@ struct StateBytes {
   double optimizer_shards = 1;  // 1 unless ZeRO-1 and up
   double optimizer_matrix = 0;  // optimizer bytes added for a weight of a linear layer
   double narrow = 0;  // parameter bytes added for one whose products run in 8 or 4 bits
+  double widened = 0;  // during the update alone, a parameter that the rank updates
 };
 
 struct StateRules {

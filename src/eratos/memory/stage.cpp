@@ -201,6 +201,7 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
   out = StageMemory{};
   double gradients = 0;
   double owned = 0;
+  double owned_experts = 0;  // of them
   double placeholders = 0;
   Bytes held;
   for (int c = 0; c < stage.chunk_count; ++c) {
@@ -216,6 +217,7 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
       out.optimizer += Bytes{n * optimizer_of(p, state)};
       owned += n * (trained_dense(p) / state.dense.optimizer_shards +
                     trained_expert(p) / state.expert.optimizer_shards);
+      owned_experts += n * trained_expert(p) / state.expert.optimizer_shards;
       // A shape is cached once a rank, however many layers have it.
       bool seen = false;
       for (int d = 0; d <= c && !seen; ++d) {
@@ -274,7 +276,11 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
   // Of 16-bit gradients alone: the optimizer makes an fp32 copy of its partition of them.
   const bool copies = state.dense.gradient < 4.0;
   const Bytes flat{copies ? owned * profile.state.step_flat_bytes_per_parameter : 0.0};
-  step.transient = Bytes{owned * profile.state.step_bytes_per_parameter} + flat;
+  // Experts have an optimizer of their own, which runs after the other's.
+  // Source: NVIDIA/Megatron-LM megatron/core/optimizer, ChainedOptimizer.
+  const Bytes widened{std::max((owned - owned_experts) * state.dense.widened,
+                               owned_experts * state.expert.widened)};
+  step.transient = Bytes{owned * profile.state.step_bytes_per_parameter} + flat + widened;
   step.moment = Moment::optimizer;
   step.module = ops::Module::optimizer;
   step.program = "optimizer";

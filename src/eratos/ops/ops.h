@@ -100,6 +100,7 @@ struct Gemm {
   DType dtype = DType::bf16;
   bool accumulate_fp32 = false;  // adds into an fp32 buffer (fused weight-gradient accumulation)
   bool experts = false;          // a group is an expert: some stacks launch them one by one
+  bool strided = false;          // groups of one size at even strides: a plain product's rate
 
   Flops flops() const { return Flops{2.0 * m * n * k}; }
 };

@@ -311,6 +311,7 @@ class Tracer {
         seen[item.program] = true;
         updated_ += item.repeat * (dense / state_.dense.optimizer_shards +
                                    expert / state_.expert.optimizer_shards);
+        updated_experts_ += item.repeat * expert / state_.expert.optimizer_shards;
         largest = std::max(largest, p.dense_parameters + p.expert_parameters);
         trained = std::max(trained, dense + expert);
       }
@@ -328,7 +329,10 @@ class Tracer {
     for (const OpSpan& op : picture.ops) {
       if (op.micro_batch == kNone && op.name == "optimizer") now_ = op.start;
     }
-    const double bytes = updated_ * job_.spec->framework.state.step_bytes_per_parameter;
+    const double widened = std::max((updated_ - updated_experts_) * state_.dense.widened,
+                                    updated_experts_ * state_.expert.widened);
+    const double bytes =
+        updated_ * job_.spec->framework.state.step_bytes_per_parameter + widened;
     const bool copies = state_.dense.gradient < 4.0;
     const double flat =
         copies ? updated_ * job_.spec->framework.state.step_flat_bytes_per_parameter : 0.0;
@@ -575,6 +579,7 @@ class Tracer {
   std::vector<std::vector<Alive>> held_;   // [micro-batch * parts + part][place]
   std::vector<std::int32_t> outputs_;      // the same: what was sent on and is kept all the same
   double updated_ = 0;                     // parameters that the rank's optimizer updates
+  double updated_experts_ = 0;             // of them
   std::int64_t gathered_ = 0;
   std::int64_t gathered_gradient_ = 0;
   AllocationTrace out_;

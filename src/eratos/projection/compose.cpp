@@ -157,11 +157,13 @@ StepTime step_time(const job::CheckedJob& job, const Pricing& pricing, const Wor
   double reduce_share = 0;
   double gather = 0;
   double gather_share = 0;
+  double host = 0;
   for (const ops::Op& op : w.lowered.step_ops[static_cast<std::size_t>(rank)]) {
     const double t = price(op, pricing);
     const auto* c = std::get_if<ops::Collective>(&op.work);
     if (c == nullptr || op.stream != ops::Stream::dp) {
       out.optimizer += t;
+      if (c == nullptr) host += op.kernels * job.spec->framework.host.per_kernel.value;
     } else if (op.module == ops::Module::parameter_gather) {
       gather += t;
       gather_share = std::max(gather_share, c->overlappable);
@@ -171,6 +173,8 @@ StepTime step_time(const job::CheckedJob& job, const Pricing& pricing, const Wor
       reduce_share = std::max(reduce_share, c->overlappable);
     }
   }
+  // The gradient's norm has come back to the host before the update is launched.
+  out.optimizer = std::max(out.optimizer, host);
   const double kappa = job.spec->framework.overlap.contention;
   const double hidden_reduce = std::min(may_hide, reduce_share * backward);
   const double hidden_gather = std::min(gather, gather_share * forward);

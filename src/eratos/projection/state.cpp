@@ -38,6 +38,8 @@ memory::StateBytes bytes_for(const job::CheckedJob& job, double shards) {
            (1.0 - spec.offload.optimizer);
   };
   b.optimizer = held(false);
+  b.widened = job::optimizer_bytes(spec.optimizer, stored, false, rules.master_weights).widened *
+              (1.0 - spec.offload.optimizer);
   b.optimizer_matrix = held(true) - b.optimizer;
   if (job::is_narrow(spec.precision)) {
     // The copies of a weight live on, along rows and along columns: beside the 16-bit parameter, from

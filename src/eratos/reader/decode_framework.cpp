@@ -37,6 +37,8 @@ void for_each_field(Profile& p, See&& see) {
 
   see("saved", "eager_norm_square", p.saved.eager_norm_square);
   see("saved", "stacked_expert_weights", p.saved.stacked_expert_weights);
+  see("saved", "worst_case_rows", p.saved.worst_case_rows);
+  see("saved", "recompute_stops_early", p.saved.recompute_stops_early);
   see("saved", "moe_probs_in_activation", p.saved.moe_probs_in_activation);
   see("saved", "gathered_input", p.saved.gathered_input);
   see("saved", "value_in_joined_qkv", p.saved.value_in_joined_qkv);

@@ -220,6 +220,8 @@ void write_precision(Keys& keys) {
     keys.put((std::string(n.key) + "_recipe").c_str(), std::string(n.name));
   }
   if (job.is_on("precision.parameter_gather")) keys.put("fp8_param_gather", true);
+  if (job.is_on("precision.narrow_attention")) keys.put("fp8_dot_product_attention", true);
+  if (job.is_on("precision.narrow_output_layer")) keys.put("fp8_output_proj", true);
   if (job.count("precision.bf16_first_layers") + job.count("precision.bf16_last_layers") > 0) {
     keys.put("first_last_layers_bf16", true);
     keys.copy("num_layers_at_start_in_bf16", "precision.bf16_first_layers");

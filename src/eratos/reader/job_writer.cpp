@@ -156,6 +156,8 @@ Node job_to_node(const JobSpec& job, Expand expand) {
               .with("bf16_first_layers", Node::integer(job.narrow.bf16_first_layers))
               .with("bf16_last_layers", Node::integer(job.narrow.bf16_last_layers))
               .with("parameter_gather", Node::boolean(job.narrow.parameter_gather))
+              .with("narrow_attention", Node::boolean(job.narrow.attention))
+              .with("narrow_output_layer", Node::boolean(job.narrow.output_layer))
               .node);
   out.set("sharding", Group()
                           .with("stage", spelled(job.parallel.sharding, kShardings))

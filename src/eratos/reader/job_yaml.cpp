@@ -344,6 +344,8 @@ Result<JobSpec> decode_job(const Node& root) {
   precision.read("bf16_first_layers", job.narrow.bf16_first_layers);
   precision.read("bf16_last_layers", job.narrow.bf16_last_layers);
   precision.read("parameter_gather", job.narrow.parameter_gather);
+  precision.read("narrow_attention", job.narrow.attention);
+  precision.read("narrow_output_layer", job.narrow.output_layer);
   precision.finish();
 
   read_recompute(top, job.recompute);

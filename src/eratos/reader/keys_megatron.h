@@ -103,6 +103,8 @@ inline constexpr std::string_view kMegatronSwitches[] = {
     "use_checkpoint_args",
     "apply_layernorm_1p",
     "fp8_param_gather",
+    "fp8_dot_product_attention",
+    "fp8_output_proj",
     "keep_fp8_weight_transpose_cache",
     "log_timers_to_tensorboard",
     "log_memory_to_tensorboard",

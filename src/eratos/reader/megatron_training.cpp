@@ -88,6 +88,10 @@ void read_precision(MegatronKeys& keys, job::JobSpec& job) {
     job.narrow.parameter_gather = true;
     keys.note("precision.parameter_gather", "fp8_param_gather");
   }
+  job.narrow.attention = keys.is_on("fp8_dot_product_attention");
+  keys.note("precision.narrow_attention", "fp8_dot_product_attention");
+  job.narrow.output_layer = keys.is_on("fp8_output_proj");
+  keys.note("precision.narrow_output_layer", "fp8_output_proj");
   if (keys.is_on("first_last_layers_bf16")) {
     // Source: NVIDIA/Megatron-LM core/transformer/transformer_config.py: one layer at either end.
     job.narrow.bf16_first_layers = keys.integer("num_layers_at_start_in_bf16").value_or(1);

@@ -88,6 +88,17 @@ void apply_setting(std::string_view what, job::JobSpec& spec) {
     spec.framework.kernel.narrow_matrix *= kRowwiseProducts;
   } else if (what == "tp overlap") {
     spec.overlap.tp = true;
+  } else if (what == "no dp overlap") {
+    spec.overlap.grad_reduce = false;
+    spec.overlap.param_gather = false;
+  } else if (what == "8-bit attention") {
+    spec.narrow.attention = job::is_narrow(spec.precision);
+  } else if (what == "8-bit output layer") {
+    spec.narrow.output_layer = job::is_narrow(spec.precision);
+  } else if (what == "no recomputation") {
+    spec.recompute = {};
+  } else if (what == "fused routing") {
+    spec.framework.fusions.router = true;
   } else if (what == "sends block") {
     spec.overlap.p2p = false;
   } else if (what == "p2p overlap") {
@@ -119,6 +130,7 @@ void apply_setting(std::string_view what, job::JobSpec& spec) {
   } else if (what == "bf16 optimizer state") {
     spec.optimizer.precision_aware = true;
     spec.optimizer.main_gradient = DType::bf16;
+    spec.gradient_reduce_bf16 = true;  // the buffer that holds them is what is reduced
     spec.optimizer.exp_avg = DType::bf16;
     spec.optimizer.exp_avg_sq = DType::bf16;
   } else if (constexpr std::string_view kWide = "bf16 last layers ";
@@ -463,6 +475,8 @@ std::optional<Unusable> RunReader::State::apply_notes(const TruthRow& row, Run& 
     const std::string_view when = remarks.cell(line, "when");
     if (notes.find(remarks.cell(line, "note")) == std::string::npos) return false;
     if (!when.empty() && when != (moe ? "moe" : "dense") && when != row.text("precision") &&
+        !(when == "full graphs" &&
+          row.text("cuda_graphs").find("full_iteration") != std::string::npos) &&
         !(when == "overlap unsaid" && row.text("overlap").empty()) &&
         !(when == "dispatcher unsaid" && moe && row.text("moe_comm").empty())) {
       return false;

@@ -151,6 +151,30 @@ TEST(Dispatch, BuffersOfTheWorstCaseArePassedOverWhole) {
   EXPECT_LT(activation_of(spec), worst / 7);
 }
 
+// 1024 tokens of 4 rows over 16 experts are 256 an expert, with a deviation of 16: in multiples of 64 a chance
+// of a half each to need a fifth one, and of 2 in 10,000 to need a sixth: 4.5 * 64.
+TEST(Dispatch, RowsAreRoundedUpForNarrowProducts) {
+  job::JobSpec spec = moe_job(job::Dispatcher::alltoall);
+  spec.routing.row_multiple = 64;
+  EXPECT_NEAR(forward_of(spec).rows, 16 * 4.5 * 64, 1);
+  EXPECT_NEAR(forward_of(spec).sent, 16 * 4.5 * 64 * kRow, kRow);
+}
+
+TEST(Dispatch, ALibraryThatEnqueuesEachExpertLaunchesEach) {
+  job::JobSpec spec = moe_job(job::Dispatcher::alltoall);
+  const auto launched = [](const job::JobSpec& job) {
+    const Lowered l = lowered(job);
+    for (const ops::Op& op : layer_of(l).forward) {
+      if (op.module == ops::Module::expert_in) return static_cast<int>(op.kernels);
+    }
+    return 0;
+  };
+  spec.framework.kernel.per_group = Seconds{9e-6};
+  EXPECT_EQ(launched(spec), 2);  // two experts a rank
+  spec.framework.kernel.per_group = Seconds{0};
+  EXPECT_EQ(launched(spec), 1);
+}
+
 // F 1.25: ceil(1.25 * 4096 / 16) = 320 places an expert, 5120 of a sequence, filled or not.
 TEST(Dispatch, EinsumPicksRowsByProductsWithMasks) {
   job::JobSpec spec = moe_job(job::Dispatcher::einsum);

@@ -87,6 +87,10 @@ void check_degrees(const JobSpec& s, CheckedJob& out, Diagnostics& faults) {
     reject(faults, "moe.capacity_factor", "einsum gives every expert a fixed number of places",
            "give a capacity factor, or another dispatcher");
   }
+  if (s.routing.row_multiple < 0) {
+    reject(faults, "moe.row_multiple", "a multiple of " + number(s.routing.row_multiple) + " rows",
+           "give a multiple of at least 1, or leave it out");
+  }
   if (moe) {
     const double experts = static_cast<double>(s.parallel.ep) * s.parallel.etp * s.parallel.pp;
     const long long expert = experts > world ? 0 : static_cast<long long>(experts);

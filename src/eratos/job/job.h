@@ -139,6 +139,7 @@ struct RoutingSpec {
   Dispatcher dispatcher = Dispatcher::alltoall;
   double capacity_factor = 0;    // 0: dropless
   bool pad_to_capacity = false;  // rows of zeros up to the capacity, so that shapes never change
+  int row_multiple = 0;  // each rank sends each expert a multiple of so many rows; 0: what comes
   Balance balance = Balance::balanced;
   double skew = 0;  // standard deviation of the experts' popularity against its mean
 };
@@ -224,6 +225,10 @@ std::string_view name_of(parallel::CpKind k);
 
 // The format of linear layers' matrix products under a recipe, and of activations.
 DType gemm_dtype(Recipe r);
+// Rows of an expert that a narrow recipe's products want a multiple of; 1 in 16 bits.
+// Source: NVIDIA/Megatron-LM core/fp8_utils.py, get_fp8_align_size; core/fp4_utils.py, get_fp4_align_size
+// (128 for the fused cast with its Hadamard transform).
+int row_multiple(Recipe r);
 DType activation_dtype(Recipe r);
 
 // How a recipe makes its operands narrow, in bytes an element of the 16-bit tensor.

@@ -95,6 +95,12 @@ std::string_view name_of(parallel::CpKind k) {
   return "?";
 }
 
+int row_multiple(Recipe r) {
+  if (!is_narrow(r)) return 1;
+  if (gemm_dtype(r) == DType::fp4) return 128;
+  return r == Recipe::mxfp8 ? 32 : 16;
+}
+
 DType gemm_dtype(Recipe r) {
   switch (r) {
     case Recipe::fp32:

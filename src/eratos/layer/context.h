@@ -33,6 +33,7 @@ struct LayerContext {
   Dispatcher dispatcher = Dispatcher::alltoall;
   double capacity_factor = 0;    // rows an expert takes, against equal shares; 0: all that come
   bool pad_to_capacity = false;  // every expert computes its full capacity
+  int row_multiple = 0;  // rows that a rank sends to one expert are a multiple of it
   double load = 1;  // rows that come to this rank against the mean of its expert-parallel group
   double hidden_dropout = 0;     // probability; keeps a mask when positive
   double attention_dropout = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "eratos/layer/dispatch.h"
 
@@ -58,11 +59,18 @@ void unstack_gradient(const MoeSpec& spec, Builder& b, const RouteSizes& size) {
       .kernels = 2;
 }
 
+// Launches of one grouped product: a library that enqueues each group by itself needs one for each.
+std::uint16_t launches(const Builder& b, const RouteSizes& size) {
+  const bool each = b.profile().kernel.per_group.value > 0 && b.profile().fusions.grouped_gemm;
+  return static_cast<std::uint16_t>(each ? std::min(65535.0, size.local_experts) : 1.0);
+}
+
 void expert_gemm(Builder& b, Pass pass, Module module, const RouteSizes& size, double n, double k,
                  Builder::Ids reads, Builder::Ids writes) {
   b.gemm(pass, module,
          {size.rows, n, k, size.local_experts, b.context().activation, false, true, size.strided},
-         reads, writes);
+         reads, writes)
+      .kernels = launches(b, size);
 }
 
 // The weight gradient of all local experts.
@@ -78,12 +86,12 @@ void expert_wgrad(Builder& b, Module module, const RouteSizes& size, double out,
                        true,
                        size.strided};
   if (state.wgrad_fused_accumulation) {
-    b.gemm(Pass::wgrad, module, work, {x, dy}, {});
+    b.gemm(Pass::wgrad, module, work, {x, dy}, {}).kernels = launches(b, size);
     return;
   }
   const double weights = size.local_experts * out * in;
   const TensorId dw = b.tensor("expert_weight_gradient", weights, module);
-  b.gemm(Pass::wgrad, module, work, {x, dy}, {dw});
+  b.gemm(Pass::wgrad, module, work, {x, dy}, {dw}).kernels = launches(b, size);
   b.elementwise(Pass::wgrad, module, ElementwiseClass::streaming, {dw}, {},
                 2.0 * bytes_of(weights, state.gradient));
 }

@@ -250,6 +250,7 @@ layer::LayerContext context_of(const job::CheckedJob& job, double load) {
   c.dispatcher = spec.routing.dispatcher;
   c.capacity_factor = spec.routing.capacity_factor;
   c.pad_to_capacity = spec.routing.pad_to_capacity;
+  c.row_multiple = spec.routing.row_multiple;
   c.load = load;
   c.hidden_dropout = spec.hidden_dropout;
   c.attention_dropout = spec.attention_dropout;

@@ -332,6 +332,7 @@ void write_kernels(Keys& keys) {
     if (dispatcher == "hybridep") keys.put("moe_flex_dispatcher_backend", dispatcher);
     keys.copy("moe_expert_capacity_factor", "moe.capacity_factor");
     if (job.is_on("moe.pad_to_capacity")) keys.put("moe_pad_expert_input_to_capacity", true);
+    if (job.count("moe.row_multiple") > 0) keys.put("moe_router_padding_for_quantization", true);
     keys.put("moe_router_force_load_balancing", job.word("moe.routing") == "balanced");
   } else if (job.word("moe.dispatcher") != "allgather") {
     keys.put("moe_token_dispatcher_type", job.word("moe.dispatcher"));

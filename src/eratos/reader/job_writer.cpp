@@ -193,6 +193,7 @@ Node job_to_node(const JobSpec& job, Expand expand) {
                                                   ? Node::null()
                                                   : Node::number(job.routing.capacity_factor))
                      .with("pad_to_capacity", Node::boolean(job.routing.pad_to_capacity))
+                     .with("row_multiple", count_or_null(job.routing.row_multiple))
                      .with("routing", spelled(job.routing.balance, kBalances))
                      .with("skew", job.routing.skew == 0 ? Node::null()
                                                          : Node::number(job.routing.skew))

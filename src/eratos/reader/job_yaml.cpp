@@ -250,6 +250,7 @@ void read_kernels(Fields& top, JobSpec& job) {
   moe.read_name("dispatcher", job.routing.dispatcher, kDispatchers);
   moe.read("capacity_factor", job.routing.capacity_factor);
   moe.read("pad_to_capacity", job.routing.pad_to_capacity);
+  moe.read("row_multiple", job.routing.row_multiple);
   moe.read_name("routing", job.routing.balance, kBalances);
   moe.read("skew", job.routing.skew);
   moe.finish();

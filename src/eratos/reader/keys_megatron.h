@@ -104,6 +104,8 @@ inline constexpr std::string_view kMegatronSwitches[] = {
     "apply_layernorm_1p",
     "fp8_param_gather",
     "fp8_dot_product_attention",
+    "moe_router_padding_for_quantization",
+    "moe_router_padding_for_fp8",
     "fp8_output_proj",
     "keep_fp8_weight_transpose_cache",
     "log_timers_to_tensorboard",

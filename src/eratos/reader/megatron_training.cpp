@@ -363,6 +363,11 @@ void read_routing(MegatronKeys& keys, job::JobSpec& job) {
   keys.note("moe.capacity_factor", "moe_expert_capacity_factor");
   job.routing.pad_to_capacity = keys.is_on("moe_pad_expert_input_to_capacity");
   keys.note("moe.pad_to_capacity", "moe_pad_expert_input_to_capacity");
+  for (const char* key : {"moe_router_padding_for_quantization", "moe_router_padding_for_fp8"}) {
+    if (!keys.is_on(key)) continue;
+    job.routing.row_multiple = job::row_multiple(job.precision);
+    keys.note("moe.row_multiple", key);
+  }
   const bool balanced = keys.is_on("moe_router_force_load_balancing");
   keys.note("moe.routing", "moe_router_force_load_balancing");
   if (moe && !balanced) {

@@ -97,6 +97,11 @@ void apply_setting(std::string_view what, job::JobSpec& spec) {
     spec.narrow.output_layer = job::is_narrow(spec.precision);
   } else if (what == "no recomputation") {
     spec.recompute = {};
+  } else if (what == "padded routing") {
+    spec.routing.row_multiple = job::row_multiple(spec.precision);
+  } else if (what == "natural routing") {
+    spec.routing.balance = job::Balance::skewed;
+    spec.routing.skew = 0.25;
   } else if (what == "fused routing") {
     spec.framework.fusions.router = true;
   } else if (what == "sends block") {

@@ -325,6 +325,7 @@ void lower(const job::CheckedJob& job, ops::LoweredJob& out, double load) {
         const bool own = !spec.model.tie_embeddings || !one_rank;
         model::lower_output(output_spec(job), c, own, out.programs[table.output]);
         settle(spec, c, out.programs[table.output]);
+        if (spec.narrow.output_layer) apply_precision(out.programs[table.output], spec);
         finish(out.programs[table.output], job);
       }
       append(stage, table.output);

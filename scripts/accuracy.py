@@ -18,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import accuracy_ablation  # noqa: E402
 import accuracy_check  # noqa: E402
 import accuracy_left_out  # noqa: E402
+import accuracy_noise  # noqa: E402
 import accuracy_plot  # noqa: E402
 import accuracy_points  # noqa: E402
 import residuals  # noqa: E402
@@ -330,6 +331,7 @@ def main():
         "## Throughput by accelerator\n", errors(answers, "by_gpu", "throughput"),
         "## Throughput of suspect runs\n", suspects(answers),
         "## Rows that contradict themselves\n", CONTRADICTED, contradictions(answers),
+        *accuracy_noise.section(arguments.runs, answers),
         "## Memory by family\n", errors(answers, "by_family", "memory"),
         "## Confidence bands\n", BANDS, bands(answers),
         "## Ranking\n", RANKING, ranking(answers),

@@ -1,6 +1,7 @@
 // eratos search JOB: which configuration should I run?
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -31,6 +32,7 @@
 #include "eratos/search/legality.h"
 #include "eratos/search/nearest.h"
 #include "eratos/search/space.h"
+#include "eratos/search/sweep.h"
 #include "eratos/search/walk.h"
 #include "eratos/version.h"
 
@@ -155,14 +157,43 @@ Result<std::unique_ptr<Searched>> prepare_search(const Request& request) {
 
 constexpr double kTop = 5;
 
+// Above it, sweeps first: seconds that make an interrupted search worth something, and cut early.
+constexpr std::uint64_t kSeeded = 10'000'000;
+
+std::unique_ptr<search::Method> make_method(const std::string& name, const SearchRun& run,
+                                            search::Wanted wanted) {
+  if (name == "sweep") return std::make_unique<search::Sweep>(run.space, wanted.top);
+  std::vector<search::Found> seeds;
+  if (run.space.raw() > kSeeded) {
+    search::Sweep sweep(run.space, wanted.top);
+    run_method(sweep, run);  // interrupted or not
+    seeds = sweep.outcome().top;
+  }
+  return std::make_unique<search::Exhaustive>(run.space, wanted, search::Batches{}, seeds);
+}
+
+// "" when --method can do what is asked.
+std::string method_fault(const Arguments& arguments) {
+  const std::string name = arguments.value("--method", "exhaustive");
+  if (name != "exhaustive" && name != "sweep") {
+    return fmt::format("unknown method `{}`; known: exhaustive, sweep", name);
+  }
+  if (name == "sweep" && arguments.has("--pareto")) {
+    return "`--pareto` is proven, which takes --method exhaustive";
+  }
+  return "";
+}
+
 void run(Searched& s, const Arguments& arguments, search::Wanted wanted) {
   const Job& job = *s.job;
-  search::Exhaustive method(s.space, wanted);
   const SearchRun run{s.space, job.calibration, job.options,
                       static_cast<int>(number_of(arguments, "--threads", 0))};
   report::SearchAnswer& answer = s.answer;
-  answer.interrupted = !run_method(method, run);
-  s.outcome = method.outcome();
+  const std::string name = arguments.value("--method", "exhaustive");
+  const std::unique_ptr<search::Method> method = make_method(name, run, wanted);
+  answer.method = name;
+  answer.interrupted = !run_method(*method, run);
+  s.outcome = method->outcome();
   answer.space = &s.space;
   answer.outcome = &s.outcome;
   answer.front = wanted.front;
@@ -252,6 +283,7 @@ int run_search(const Arguments& arguments) {
   const Result<Request> request = request_of(arguments);
   if (!request) return report_usage(request.error().front().message);
   if (const std::string why = winner_fault(arguments); !why.empty()) return report_usage(why);
+  if (const std::string why = method_fault(arguments); !why.empty()) return report_usage(why);
   const std::vector<int> sizes = sizes_of(arguments.value("--nodes", "1"));
   if (sizes.empty()) {
     return report_usage(fmt::format("`--nodes {}` is no number of nodes and no range such as 4..64",

@@ -36,7 +36,7 @@ extern "C" void on_search_interrupt(int /*signal*/) { interrupted = 1; }
 // Ctrl-C asks for the best so far while this lives.
 class Interruptible {
  public:
-  Interruptible() : before_(std::signal(SIGINT, on_search_interrupt)) { interrupted = 0; }
+  Interruptible() : before_(std::signal(SIGINT, on_search_interrupt)) {}
   ~Interruptible() { std::signal(SIGINT, before_); }
   Interruptible(const Interruptible&) = delete;
   Interruptible& operator=(const Interruptible&) = delete;

@@ -16,6 +16,7 @@ struct SearchRun {
   int threads = 0;  // 0: as many as the machine has
 };
 
+// Ctrl-C during one run ends the runs behind it at once as well.
 // True when the method came to its end, false when Ctrl-C ended it between two batches.
 bool run_method(search::Method& method, const SearchRun& run);
 

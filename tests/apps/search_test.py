@@ -102,7 +102,7 @@ class Search(unittest.TestCase):
         process = subprocess.Popen([ERATOS, "search", "deepseek-v3", "--cluster", "h100-sxm-128x8",
                                     "--format", "json"], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
-        time.sleep(1.5)
+        time.sleep(4)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 130)

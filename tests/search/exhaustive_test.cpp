@@ -166,6 +166,14 @@ TEST(Exhaustive, EqualsBruteForceOverRandomSmallSpaces) {
     Exhaustive method(*space, {top, front}, {1 + rng.below(32), 1 + rng.below(8)});
     Evaluator* one = &evaluator;
     const Outcome found = run(method, {&one, 1});
+    // The answer of another search cuts from the beginning and changes nothing.
+    Exhaustive again(*space, {top, front}, {1 + rng.below(32), 1 + rng.below(8)}, found.top);
+    const Outcome seeded = run(again, {&one, 1});
+    ASSERT_TRUE(seeded.proof.proven);
+    ASSERT_EQ(seeded.top.size(), found.top.size());
+    for (std::size_t k = 0; k < found.top.size(); ++k) {
+      ASSERT_EQ(seeded.top[k].figure, found.top[k].figure);
+    }
 
     ASSERT_TRUE(found.proof.proven);
     ASSERT_EQ(found.proof.raw, found.proof.illegal + found.proof.too_big +

@@ -73,7 +73,9 @@ std::string scaling_text(const std::vector<const SearchAnswer*>& each, const Sty
     table.row(std::move(cells));
   }
   return table.text(0, style) + (proven ? "\nevery line is proven: nothing is faster on its size\n"
-                                        : "\ninterrupted: the last line is the best so far\n");
+                                 : each.back()->interrupted
+                                     ? "\ninterrupted: the last line is the best so far\n"
+                                     : "\nthe best that was found, without a proof\n");
 }
 
 std::string scaling_json(const std::vector<const SearchAnswer*>& each) {

@@ -25,6 +25,7 @@ struct Ranked {
 struct SearchAnswer {
   const search::Space* space = nullptr;
   const search::Outcome* outcome = nullptr;
+  std::string method = "exhaustive";
   bool interrupted = false;
   bool front = false;  // the front of speed and memory was asked for
   std::string version;

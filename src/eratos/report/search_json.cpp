@@ -116,7 +116,7 @@ Node closest_node(const SearchAnswer& a) {
 
 Node search_node(const SearchAnswer& a) {
   Node out = Node::mapping();
-  out.set("method", Node::string("exhaustive"));
+  out.set("method", Node::string(a.method));
   out.set("objective", Node::string("tokens_per_s_per_gpu"));
   out.set("interrupted", Node::boolean(a.interrupted));
   out.set("proof", proof_node(*a.outcome));

@@ -138,7 +138,8 @@ std::string why_nothing(const SearchAnswer& a, const Style& style) {
   const search::Outcome& o = *a.outcome;
   std::string out;
   if (o.any_too_big) {
-    out += style.bad(fmt::format("nothing fits: the least holds {} of {}, {} too many",
+    out += style.bad(fmt::format("{}: the least holds {} of {}, {} too many",
+                                 o.proof.proven ? "nothing fits" : "nothing was found that fits",
                                  gib_text(o.least_peak), gib_text(a.capacity),
                                  gib_text(o.least_peak - a.capacity))) +
            "\n" + wrapped("it is " + settings(a, o.least), 96, "      ") + "\n";

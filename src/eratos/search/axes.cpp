@@ -422,7 +422,7 @@ std::optional<Value> value_of(Space& space, AxisId axis, std::string_view word) 
   }
 }
 
-Value value_of_job(Space& space, AxisId axis) {
+Value value_of_job(const Space& space, AxisId axis) {
   const job::JobSpec& s = space.base;
   switch (axis) {
     case AxisId::precision:
@@ -482,6 +482,8 @@ void put_in_order(AxisId axis, std::vector<Value>& values) {
   std::sort(values.begin(), values.end(),
             [](const Value& a, const Value& b) { return a.number < b.number; });
 }
+
+int own_number(const Space& space, AxisId axis) { return value_of_job(space, axis).number; }
 
 std::vector<Value> default_values(Space& space, AxisId axis) {
   std::vector<Value> out = usual_values(space, axis);

@@ -15,7 +15,7 @@ namespace eratos::search {
 std::optional<Value> value_of(Space& space, AxisId axis, std::string_view word);
 
 // What the job says.
-Value value_of_job(Space& space, AxisId axis);
+Value value_of_job(const Space& space, AxisId axis);
 
 // Degrees, sequences, percents: the values stand in an order.
 bool is_numeric(AxisId axis);

@@ -16,15 +16,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-std::uint64_t family_of(const Space& space, const Candidate& candidate) {
-  std::uint64_t out = 0;
-  for (const AxisId a : {AxisId::tp, AxisId::cp, AxisId::ep, AxisId::etp, AxisId::pp}) {
-    out = out * space.values(a).size() + candidate[a];
-  }
-  return out;
-}
-
-Exhaustive::Exhaustive(const Space& space, Wanted wanted, Batches batches)
+Exhaustive::Exhaustive(const Space& space, Wanted wanted, Batches batches,
+                       std::span<const Found> seeds)
     : space_(space),
       wanted_(wanted),
       batches_(batches),
@@ -36,6 +29,7 @@ Exhaustive::Exhaustive(const Space& space, Wanted wanted, Batches batches)
       tails_(cursor_, rules_) {
   ERATOS_CHECK(wanted.top > 0 && batches.screens > 0 && batches.projections > 0);
   outcome_.proof.raw = space.raw();
+  for (const Found& seed : seeds) take(seed);
 }
 
 bool Exhaustive::later(const Waiting& a, const Waiting& b) {
@@ -173,21 +167,18 @@ void Exhaustive::projected(const Ask& ask, const Tell& tell) {
     return;
   }
   ++outcome_.proof.simulated;
-  const Found found{ask.at, tell.figure, tell.device_peak};
+  take({ask.at, tell.figure, tell.device_peak});
+}
+
+void Exhaustive::take(const Found& found) {
   if (wanted_.front) front_.take(found);
-  const std::uint64_t family = family_of(space_, ask.at);
-  const auto [at, fresh] = best_.try_emplace(family, found);
+  const auto [at, fresh] = best_.try_emplace(family_of(space_, found.at), found);
   Found& best = at->second;
   if (!fresh) {
-    if (tell.figure >= best.figure) return;
+    if (found.figure >= best.figure) return;
     best = found;
-    std::erase_if(outcome_.top, [&](const Found& f) { return family_of(space_, f.at) == family; });
   }
-  const auto place =
-      std::upper_bound(outcome_.top.begin(), outcome_.top.end(), best,
-                       [](const Found& a, const Found& b) { return a.figure < b.figure; });
-  outcome_.top.insert(place, best);
-  if (outcome_.top.size() > wanted_.top) outcome_.top.pop_back();
+  keep_best(found, space_, wanted_.top, outcome_.top);
 }
 
 void Exhaustive::finish() {

@@ -15,6 +15,7 @@
 // Batches have a fixed size: the same work is done in the same order on any number of threads.
 #pragma once
 
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -37,7 +38,10 @@ struct Wanted {
 
 class Exhaustive final : public Method {
  public:
-  Exhaustive(const Space& space, Wanted wanted, Batches batches = {});
+  // `seeds`: legal candidates that fit, with their figures, from another method; they cut from the
+  // beginning and are an answer already where the search is interrupted.
+  Exhaustive(const Space& space, Wanted wanted, Batches batches = {},
+             std::span<const Found> seeds = {});
 
   std::span<const Ask> ask() override;
   void tell(std::span<const Tell> answers) override;
@@ -67,6 +71,7 @@ class Exhaustive final : public Method {
   void ask_projections();
   void screened(const Tell& tell, std::size_t i);
   void projected(const Ask& ask, const Tell& tell);
+  void take(const Found& found);
   double worst_of_top() const;
   bool can_matter(const Waiting& w) const;
   void finish();

@@ -5,6 +5,7 @@
 //   while (!(batch = method.ask()).empty()) method.tell(answers to batch, in its order);
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -55,5 +56,9 @@ class Method {
 // Candidates with the same degrees (tp, cp, ep, etp, pp) are one family. An answer lists the best
 // of a family once, not ten siblings of the winner.
 std::uint64_t family_of(const Space& space, const Candidate& candidate);
+
+// Puts `found` into a list of the best of each family, best first and at most `most` long, unless
+// its family has a better one there. Nobody else in the list changes places.
+void keep_best(const Found& found, const Space& space, std::size_t most, std::vector<Found>& top);
 
 }  // namespace eratos::search

@@ -138,6 +138,9 @@ void apply(const Space& space, AxisId axis, std::size_t at, job::JobSpec& job);
 // All of them.
 void apply(const Space& space, const Candidate& candidate, job::JobSpec& job);
 
+// The number of what the job itself says on an axis.
+int own_number(const Space& space, AxisId axis);
+
 // The place of the candidate in the walk, from 0 to raw() - 1, and back.
 std::uint64_t index_of(const Space& space, const Candidate& candidate);
 Candidate candidate_at(const Space& space, std::uint64_t index);

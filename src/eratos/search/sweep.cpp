@@ -1,0 +1,233 @@
+#include "eratos/search/sweep.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <string_view>
+
+#include "eratos/base/check.h"
+
+namespace eratos::search {
+
+namespace {
+
+using A = AxisId;
+
+// In order of what they usually decide.
+constexpr AxisSet kBlocks[] = {
+    axes({A::tp, A::sequence_parallel, A::pp}),
+    axes({A::pp, A::vpp, A::split}),
+    axes({A::ep, A::etp, A::recompute}),
+    axes({A::sharding, A::overlap_reduce, A::overlap_gather}),
+    axes({A::micro, A::global}),
+    axes({A::recompute, A::micro}),
+    axes({A::tp, A::cp}),
+    axes({A::cp, A::cp_kind}),
+    axes({A::schedule, A::vpp, A::overlap_reduce, A::overlap_gather}),
+    axes({A::offload, A::recompute}),
+    axes({A::overlap_moe, A::dispatcher, A::vpp}),
+    axes({A::overlap_tp, A::sequence_parallel, A::overlap_p2p}),
+    axes({A::fused_loss, A::precision}),
+};
+
+// Fitting before not fitting; then speed, or the bytes that are missing.
+bool is_better(const Tell& a, const Tell& b) {
+  if (a.fits != b.fits) return a.fits;
+  return a.fits ? a.figure < b.figure : a.least_peak < b.least_peak;
+}
+
+// Every setting of some axes around a candidate, the last of them fastest.
+class Settings {
+ public:
+  Settings(const Space& space, AxisSet axes, const Candidate& around) : space_(space), at_(around) {
+    for (std::size_t i = 0; i < kAxes; ++i) {
+      if ((axes & axis_bit(static_cast<A>(i))) == 0) continue;
+      moving_.push_back(i);
+      at_.at[i] = 0;
+    }
+  }
+  const Candidate& at() const { return at_; }
+  bool next() {
+    for (const std::size_t i : moving_) {
+      if (++at_.at[i] < space_.axes[i].size()) return true;
+      at_.at[i] = 0;
+    }
+    return false;
+  }
+
+ private:
+  const Space& space_;
+  Candidate at_;
+  std::vector<std::size_t> moving_;
+};
+
+// Where the job's own value stands; the length of the list where it is not in it.
+std::size_t place_of(const Space& space, A axis) {
+  const std::vector<Value>& values = space.values(axis);
+  const int wanted = own_number(space, axis);
+  const auto at = std::find_if(values.begin(), values.end(),
+                               [&](const Value& v) { return v.number == wanted; });
+  return static_cast<std::size_t>(at - values.begin());
+}
+
+// Where the axis has the word; else it stays.
+void set_word(const Space& space, A axis, std::string_view word, Candidate& candidate) {
+  const std::vector<Value>& values = space.values(axis);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i].word == word)
+      candidate.at[static_cast<std::size_t>(axis)] = static_cast<std::uint8_t>(i);
+  }
+}
+
+}  // namespace
+
+Sweep::Sweep(const Space& space, std::size_t top)
+    : space_(space), top_(top), rules_(rules_of(space)), cursor_(space) {
+  ERATOS_CHECK(top > 0);
+  outcome_.proof.raw = space.raw();
+  starts_ = starts();
+  if (!starts_.empty()) return;
+  const RulesByAxis by_axis(space_);
+  Walk walk(cursor_, by_axis, 0, kAxes);
+  Removed& removed = outcome_.removed;
+  if (walk.next(removed)) {
+    starts_.push_back(cursor_.at);
+    removed = {};
+    return;
+  }
+  outcome_.proof.illegal = removed.total();
+  outcome_.proof.proven = outcome_.proof.illegal == outcome_.proof.raw;
+}
+
+bool Sweep::is_legal(const Candidate& at) {
+  for (std::size_t i = 0; i < kAxes; ++i) cursor_.set(i, at.at[i]);
+  const Partial whole{space_, cursor_.at, cursor_.job, *cursor_.scratch};
+  return std::none_of(rules_.begin(), rules_.end(),
+                      [&](const Rule* r) { return r->refuses(whole); });
+}
+
+// Changes the axes that tp and pp pull along until no rule refuses; false where none helps.
+bool Sweep::find_legal(Candidate& at) {
+  constexpr AxisSet kPulled = axes({A::sequence_parallel, A::ep, A::etp, A::split, A::cp,
+                                    A::sharding, A::overlap_tp, A::overlap_moe, A::overlap_gather});
+  Settings around(space_, kPulled, at);
+  do {
+    if (!is_legal(around.at())) continue;
+    at = around.at();
+    return true;
+  } while (around.next());
+  return false;
+}
+
+std::vector<Candidate> Sweep::starts() {
+  std::vector<Candidate> out;
+  Candidate own;
+  bool there = true;
+  for (std::size_t i = 0; i < kAxes; ++i) {
+    const std::size_t at = place_of(space_, static_cast<A>(i));
+    there = there && at < space_.axes[i].size();
+    own.at[i] = static_cast<std::uint8_t>(at < space_.axes[i].size() ? at : 0);
+  }
+  if (there && is_legal(own)) out.push_back(own);
+  held_from_ = out.size();
+  Candidate small = own;
+  set_word(space_, A::micro, space_.values(A::micro)[0].word, small);
+  set_word(space_, A::recompute, "full", small);
+  set_word(space_, A::vpp, "1", small);
+  set_word(space_, A::schedule, "auto", small);
+  for (std::size_t tp = 0; tp < space_.values(A::tp).size(); ++tp) {
+    for (std::size_t pp = 0; pp < space_.values(A::pp).size(); ++pp) {
+      Candidate at = small;
+      at.at[static_cast<std::size_t>(A::tp)] = static_cast<std::uint8_t>(tp);
+      at.at[static_cast<std::size_t>(A::pp)] = static_cast<std::uint8_t>(pp);
+      if (find_legal(at)) out.push_back(at);
+    }
+  }
+  return out;
+}
+
+// What is known already counts for the block at once.
+void Sweep::ask_if_new(const Candidate& at) {
+  const auto known = known_.find(index_of(space_, at));
+  if (known != known_.end()) {
+    if (!next_.any || is_better(known->second, next_.tell)) next_ = {true, at, known->second};
+  } else if (is_legal(at)) {
+    asks_.push_back({Ask::What::project, at});
+  }
+}
+
+void Sweep::ask_block(AxisSet block) {
+  Settings around(space_, block, incumbent_.at);
+  do {
+    ask_if_new(around.at());
+  } while (around.next());
+}
+
+// The block that was asked is known: go there if it is better.
+void Sweep::step() {
+  if (next_.any && (!incumbent_.any || is_better(next_.tell, incumbent_.tell))) {
+    incumbent_ = next_;
+    unchanged_ = 0;
+  }
+  next_ = {};
+}
+
+// False when every start has been made.
+bool Sweep::begin_next() {
+  incumbent_ = {};
+  block_ = 0;
+  unchanged_ = 0;
+  if (start_ < starts_.size()) {
+    free_ = start_ < held_from_ ? ~AxisSet{0} : ~axes({A::tp, A::pp});
+    ask_if_new(starts_[start_++]);
+    return true;
+  }
+  if (finished_ || outcome_.top.empty()) return false;
+  finished_ = true;
+  free_ = ~AxisSet{0};
+  ask_if_new(outcome_.top[0].at);
+  return true;
+}
+
+std::span<const Ask> Sweep::ask() {
+  asks_.clear();
+  while (asks_.empty()) {
+    step();
+    if (!incumbent_.any || unchanged_ == std::size(kBlocks)) {
+      if (!begin_next()) break;
+      continue;
+    }
+    ask_block(kBlocks[block_] & free_);
+    block_ = (block_ + 1) % std::size(kBlocks);
+    ++unchanged_;
+  }
+  return asks_;
+}
+
+void Sweep::tell(std::span<const Tell> answers) {
+  ERATOS_CHECK(answers.size() == asks_.size());
+  for (std::size_t i = 0; i < answers.size(); ++i) take(asks_[i].at, answers[i]);
+}
+
+void Sweep::take(const Candidate& at, const Tell& tell) {
+  known_.emplace(index_of(space_, at), tell);
+  if (!next_.any || is_better(tell, next_.tell)) next_ = {true, at, tell};
+  if (!tell.fits) {
+    ++outcome_.proof.too_big;
+    if (!outcome_.any_too_big || tell.least_peak < outcome_.least_peak) {
+      outcome_.any_too_big = true;
+      outcome_.least = at;
+      outcome_.least_peak = tell.least_peak;
+    }
+    return;
+  }
+  ++outcome_.proof.simulated;
+  keep_best({at, tell.figure, tell.device_peak}, space_, top_, outcome_.top);
+}
+
+double Sweep::progress() const {
+  return starts_.empty() ? 1
+                         : static_cast<double>(start_) / static_cast<double>(starts_.size() + 1);
+}
+
+}  // namespace eratos::search

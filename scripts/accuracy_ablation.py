@@ -22,12 +22,13 @@ part (`gemm.*.in_training`), link (collectives, networks, overlap). *All* is the
 left there is no constant's fault, but the model's or the data's.
 """
 
-FEW = """The same fit, then calibrated on one, three and ten runs of the source, three draws each (by crc32 of the
+FEW = """Sources of 30 runs and more. The same fit, then calibrated on one, three and ten runs of the source, three draws each (by crc32 of the
 id), judged on the others: with every constant free, and with one kind free and the others kept.
 """
 
-REPEATS = """Runs of one source whose rows state one and the same job: by how much the faster one is faster. No model
-that is told the row can tell them apart.
+REPEATS = """Runs of one source whose rows state one and the same job in every column but the notes: by how much the
+fastest is faster than the slowest. Notes tell some apart (a kernel, a binding of memory, a bug); a model
+that is told no more than the row cannot.
 """
 
 DRAWS = """A tenth of a source's runs is drawn five times; each column is one draw, judged on the runs outside it. The

@@ -94,8 +94,10 @@ attention and the rate of chunked scans were set after looking at the few runs t
 vocabulary-parallel and zero-bubble runs do not state their number format, dropout or vocabulary: fp16
 and dropout are their public script's, fp16 was taken up because these runs' own peaks ask for it, and
 the vocabulary follows from the models' printed sizes. That the paper's 1F1B runs had FlashAttention 1,
-and that the peaks of its artifact's runs are in GB, was taken from their own figures too, and the gap of
-a blocking send and the cost of a waiting exchange are fitted to them. Rows of NVIDIA's own recipes that
+and that the peaks of its artifact's and of zero-bubble's runs are in GB, was taken from their own figures
+too, and the gap of a blocking send and the cost of a waiting exchange are fitted to them. nanotron's peaks
+fall in two kinds, of hosts ahead of their devices and of hosts that stall; the nodes from which on they
+stall (more than 32) are read off those runs. Rows of NVIDIA's own recipes that
 name no overlap are taken to overlap tensor-parallel traffic, as those recipes do.
 
 Some runs contradict their own neighbours and stay in the count. vTrain's multi-node runs at tp 2 and 4:

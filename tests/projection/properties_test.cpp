@@ -294,6 +294,8 @@ TEST_F(Properties, MoreShardedStatesNeverHoldMore) {
     DrawnJob j = spread.next();
     // FSDP2 under a pipeline does hold more: a whole copy beside the shards.
     if (j.spec.framework.state.gathered_in_pipeline && j.spec.parallel.pp > 1) continue;
+    // So does a reduction that waits for the last micro-batch.
+    if (j.spec.framework.state.deferred_gradient_bytes > 0) continue;
     double before[3] = {1e300, 1e300, 1e300};
     for (const Sharding sharding :
          {Sharding::none, Sharding::zero1, Sharding::zero2, Sharding::zero3}) {

@@ -73,6 +73,24 @@ TEST(StateRules, ShardedStagesStayGathered) {
   EXPECT_FALSE(rules(s).gathers);
 }
 
+// NeMo AutoModel: bf16 parameters, gradients and moments, 8/8 in shards. Of several micro-batches the
+// fp32 sum of the gradients stays whole (4) until the last; with experts what was gathered stays too (2).
+TEST(StateRules, DeferredReductionKeepsGradientsWhole) {
+  job::JobSpec s = dense_job();
+  s.framework = *reader::load_framework("nemo-automodel");
+  s.optimizer.main_gradient = DType::bf16;
+  s.optimizer.exp_avg = DType::bf16;
+  s.optimizer.exp_avg_sq = DType::bf16;
+  s.parallel.sharding = Sharding::zero3;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 8.0 / 8);
+  s.batch.global = 16;
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 8.0 / 8 + 4);
+  EXPECT_TRUE(rules(s).gathers);
+  s.model = *reader::load_model("mixtral-8x22b");
+  EXPECT_DOUBLE_EQ(bytes_a_parameter(s), 8.0 / 8 + 4 + 2);
+  EXPECT_FALSE(rules(s).gathers);
+}
+
 // DeepSpeed under Megatron: fp16 gradients alone, or bf16 ones beside the fp32 sums.
 TEST(StateRules, NarrowGradientsBesideWideOnes) {
   job::JobSpec s = dense_job();

@@ -117,6 +117,11 @@ struct StateRules {
   // Under pipeline parallelism they all stay gathered from the first forward to the last backward, and
   // gradients whole, in the format of their reduction, until the last micro-batch (torch FSDP2).
   bool gathered_in_pipeline = false;
+  // So are the layers of a model with experts, in any job.
+  bool gathered_with_experts = false;
+  // Gradients are reduced once a step: until the last micro-batch their sums stay whole beside the
+  // shards, in so many bytes a parameter. 0: reduced behind every micro-batch.
+  double deferred_gradient_bytes = 0;
   // Parameters gathered in this format.
   DType gather_dtype = DType::bf16;
 };

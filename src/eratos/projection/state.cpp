@@ -12,6 +12,34 @@ namespace {
 
 using parallel::Sharding;
 
+// Do gathered units outlive their pass?
+// Source: pytorch torch/distributed/pipelining/stage.py, backward_maybe_with_nosync (no reduction and no
+// resharding before the last micro-batch); NVIDIA-NeMo/Automodel components/moe/parallelizer.py
+// (reshard_after_forward=False).
+// Assumes: FSDP2 then still pays for a gather in every pass; memory alone knows that it does not.
+bool stays_gathered(const job::CheckedJob& job) {
+  const framework::StateRules& rules = job.spec->framework.state;
+  return (rules.gathered_in_pipeline && job.parallel.pp > 1) ||
+         (rules.gathered_with_experts && model::is_moe(job.spec->model));
+}
+
+// ZeRO-3: what stays whole beside the shards.
+// Source: pytorch torch/distributed/fsdp/_fully_shard, unsharded_accumulated_grad (in reduce_dtype).
+void keep_whole(const job::CheckedJob& job, memory::StateBytes& b) {
+  const framework::StateRules& rules = job.spec->framework.state;
+  const bool pipeline = rules.gathered_in_pipeline && job.parallel.pp > 1;
+  const bool defers = rules.deferred_gradient_bytes > 0 && job.micro_batches > 1;
+  if (stays_gathered(job)) {
+    b.parameter = b.parameter / b.parameter_shards + bytes_per_element(rules.gather_dtype);
+    b.parameter_shards = 1;
+  }
+  if (!pipeline && !defers) return;
+  const double reduced = rules.gradient_reduce_fp32 ? 4.0 : 2.0;
+  b.gradient = b.gradient / b.gradient_shards +
+               (rules.deferred_gradient_bytes > 0 ? rules.deferred_gradient_bytes : reduced);
+  b.gradient_shards = 1;
+}
+
 memory::StateBytes bytes_for(const job::CheckedJob& job, double shards) {
   const job::JobSpec& spec = *job.spec;
   const auto& rules = spec.framework.state;
@@ -62,17 +90,7 @@ memory::StateBytes bytes_for(const job::CheckedJob& job, double shards) {
     b.parameter_shards = b.parameter / (b.parameter / shards + secondary);
   }
   b.gradient_shards = whole || sharding == Sharding::zero2 ? shards : 1;
-  if (whole && shards > 1 && rules.gathered_in_pipeline && job.parallel.pp > 1) {
-    // Source: pytorch torch/distributed/pipelining/stage.py, backward_maybe_with_nosync (no reduction
-    // and no resharding before the last micro-batch); torch/distributed/fsdp/_fully_shard,
-    // unsharded_accumulated_grad (in reduce_dtype).
-    // Assumes: FSDP2 under a pipeline still pays for a gather in every pass; memory alone knows that
-    // it does not.
-    b.parameter = b.parameter / b.parameter_shards + bytes_per_element(rules.gather_dtype);
-    b.gradient = b.gradient / b.gradient_shards + (rules.gradient_reduce_fp32 ? 4.0 : 2.0);
-    b.parameter_shards = 1;
-    b.gradient_shards = 1;
-  }
+  if (whole && shards > 1) keep_whole(job, b);
   b.optimizer_shards = sharding == Sharding::none ? 1 : shards;
   return b;
 }
@@ -84,8 +102,7 @@ memory::StateRules state_rules(const job::CheckedJob& job) {
   rules.dense = bytes_for(job, lower::dense_shards(job));
   rules.expert = bytes_for(job, lower::expert_shards(job));
   const Sharding sharding = job.parallel.sharding;
-  const bool stays = job.spec->framework.state.gathered_in_pipeline && job.parallel.pp > 1;
-  rules.gathers = (sharding == Sharding::zero3 || sharding == Sharding::hsdp) && !stays;
+  rules.gathers = (sharding == Sharding::zero3 || sharding == Sharding::hsdp) && !stays_gathered(job);
   rules.gathered_bytes = bytes_per_element(job.spec->framework.state.gather_dtype);
   if (job.spec->framework.state.gradient_placeholders) {
     rules.placeholder_bytes = bytes_per_element(job::activation_dtype(job.spec->precision));

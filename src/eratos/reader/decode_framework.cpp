@@ -72,6 +72,8 @@ void for_each_field(Profile& p, See&& see) {
   see("state", "step_flat_bytes_per_parameter", p.state.step_flat_bytes_per_parameter);
   see("state", "gathered_units", p.state.gathered_units);
   see("state", "gathered_in_pipeline", p.state.gathered_in_pipeline);
+  see("state", "gathered_with_experts", p.state.gathered_with_experts);
+  see("state", "deferred_gradient_bytes", p.state.deferred_gradient_bytes);
   see("state", "gather_dtype", p.state.gather_dtype);
 
   see("memory", "context_bytes", p.memory.context);

@@ -74,6 +74,9 @@ void apply_setting(std::string_view what, job::JobSpec& spec) {
   } else if (what == "fp16") {
     spec.precision = job::Recipe::fp16;
     spec.optimizer.main_gradient = job::default_gradient(spec.framework, spec.precision);
+  } else if (what == "full recompute") {
+    spec.recompute = {};
+    spec.recompute.granularity = job::Granularity::full;
   } else if (what == "unfused attention") {
     spec.attention = layer::AttentionKernel::unfused;
   } else if (what == "dropout 0.1") {

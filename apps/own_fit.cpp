@@ -21,7 +21,8 @@ bool starts_with(std::string_view text, std::string_view head) {
 
 // What the others' fit does not know of a constant, the owner's runs may say. Owners differ: the
 // catalogue's constant may be a base profile's or a kin's.
-void widen(const RunFit& fit, const std::vector<double>& uncertainty, const FitRows& rows, RunFit& own) {
+void widen(const RunFit& fit, const std::vector<double>& uncertainty, const FitRows& rows,
+           RunFit& own) {
   std::map<std::string_view, double> by_path;
   for (const std::size_t row : rows) {
     for (const int c : fit.problem().rows[row].parameters) {
@@ -81,7 +82,8 @@ FitRows drawn(const RunFit& fit, const MeasuredRuns& measured, const FitRows& of
     const std::string& id = measured.runs[fit.runs()[row]].run.name.id;
     return std::make_pair(crc32(draw == 0 ? id : id + '#' + std::to_string(draw)), id);
   };
-  std::sort(rows.begin(), rows.end(), [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+  std::sort(rows.begin(), rows.end(),
+            [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
   rows.resize(std::min(rows.size(), n));
   return rows;
 }

@@ -38,9 +38,9 @@ enum class FitOf { users_own, catalogue };
 class RunFit {
  public:
   // Rows of `measured` with a measured speed that are not suspect; those of a stated MFU below
-  // `least_mfu` are judged and not fitted. Of these, the ones that `takes` (by index into measured.runs; all where it is
-  // empty), each id once. `measured` outlives this; the profiles of its runs are written while a fit
-  // evaluates.
+  // `least_mfu` are judged and not fitted. Of these, the ones that `takes` (by index into
+  // measured.runs; all where it is empty), each id once. `measured` outlives this; the profiles of
+  // its runs are written while a fit evaluates.
   RunFit(MeasuredRuns& measured, FitOf of, double least_mfu,
          const std::function<bool(std::size_t)>& takes = {});
   RunFit(const RunFit&) = delete;

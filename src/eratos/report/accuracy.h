@@ -64,16 +64,16 @@ struct AccuracyRow {
 
   // Errors of throughput by a fit from class priors (`validate --left-out`): of all rows; without
   // the row's source; without its group (one model on one accelerator of one source); without its
-  // source but calibrated on a tenth of it, and the same for each of several draws of the tenth that
-  // it is not in.
+  // source but calibrated on a tenth of it, and the same for each of several draws of the tenth
+  // that it is not in.
   std::optional<double> fit_to_all;
   std::optional<double> left_out_source;
   std::optional<double> left_out_group;
   std::optional<double> own;
   std::vector<double> own_draws;
-  // What limits the fit without its source. By the kind of constant ("host"): the error, had constants
-  // of that kind been known; and, by how many of the source's rows, the errors after a calibration of
-  // that kind on so few.
+  // What limits the fit without its source. By the kind of constant ("host"): the error, had
+  // constants of that kind been known; and, by how many of the source's rows, the errors after a
+  // calibration of that kind on so few.
   std::map<std::string, double> known;
   std::map<std::string, std::map<int, std::vector<double>>> few;
 

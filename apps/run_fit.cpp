@@ -75,6 +75,8 @@ bool reads(const Parameter& p, const job::JobSpec& spec) {
   if (p.path == "loss.unfused_traffic_bytes_per_logit") return !spec.loss_fused;
   if (p.path == "host.per_layer_tp_across_nodes_s") return by.tp > 1 && by.pp > 1 && across_nodes(spec);
   if (p.path == "host.per_blocking_send_s") return by.pp > 1;
+  if (p.path == "host.tp_overlap_exponent") return by.tp > 1;
+  if (p.path == "host.overlap_exponent") return by.tp == 1 || spec.framework.host.tp_overlap_exponent <= 0;
   if (p.path == "host.per_layer_tp_each_node_s") return by.tp > 1 && across_nodes(spec);
   if (starts_with(p.path, "host.per_moe_")) return moe;
   if (p.path == "kernel.narrow_matrix") return job::is_narrow(spec.precision);

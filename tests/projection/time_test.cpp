@@ -124,6 +124,25 @@ TEST_F(Pass, HostAndDeviceCombine) {
   EXPECT_NEAR(time_chunk(stage, &t, ChunkPass::forward, pricing).duration, 6e-3, 1e-15);
 }
 
+// Device 10 ms, host 10 ms: sqrt(2) times either with n 2, both in turn with n 1.
+TEST_F(Pass, TensorParallelRanksWaitForOneAnothersHosts) {
+  const auto takes = [&](int tp, double exponent) {
+    spec.framework.host.per_kernel = Seconds{10e-3};
+    spec.framework.host.tp_overlap_exponent = exponent;
+    checked->parallel.tp = tp;
+    ops::Program p;
+    p.forward = {compute(10)};
+    ProgramTime t;
+    time_program(p, pricing, false, t);
+    ops::StageProgram stage;
+    stage.items.push_back({0, 1});
+    return time_chunk(stage, &t, ChunkPass::forward, pricing).duration;
+  };
+  EXPECT_NEAR(takes(1, 1), std::sqrt(2.0) * 10e-3, 1e-12);
+  EXPECT_NEAR(takes(2, 0), std::sqrt(2.0) * 10e-3, 1e-12);
+  EXPECT_NEAR(takes(2, 1), 20e-3, 1e-12);
+}
+
 // The host's fixed costs: 1 ms a micro-batch, 2 ms a layer; a program without input and output
 // (embedding, head) is no layer.
 // An eager expert layer: 2 ms, routing 1, waiting 4 (all-to-all alone), overlapping 8.

@@ -173,6 +173,9 @@ struct HostCosts {
   Seconds per_moe_overlap;       // added where exchange runs beside another micro-batch's compute
   // Device and host combine as t = (g^n + q^n)^(1/n).
   double overlap_exponent = 6;
+  // n where ranks of a tensor-parallel group wait for one another: a collective begins when the last of
+  // their hosts has enqueued it. 0: as overlap_exponent.
+  double tp_overlap_exponent = 0;
 };
 
 // What share of communication the framework can run beside compute, and what that costs.

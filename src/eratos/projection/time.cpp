@@ -121,6 +121,14 @@ bool takes_turns(const Pricing& pricing) {
   return waits && p.pp == 1 && p.tp > tp_ranks_together(*pricing.job);
 }
 
+// n of (device^n + host^n)^(1/n).
+double overlap_exponent(const Pricing& pricing) {
+  const framework::HostCosts& host = pricing.job->spec->framework.host;
+  if (takes_turns(pricing)) return 1;
+  const bool waits = pricing.job->parallel.tp > 1 && host.tp_overlap_exponent > 0;
+  return waits ? host.tp_overlap_exponent : host.overlap_exponent;
+}
+
 }  // namespace
 
 double tp_ranks_together(const job::CheckedJob& job) {
@@ -250,7 +258,7 @@ ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs
              layers * per_layer +
              (pass == ChunkPass::weight_gradient ? 0.0 : host.per_micro_batch.value);
   const double device = out.sum.device();
-  const double n = takes_turns(pricing) ? 1.0 : host.overlap_exponent;
+  const double n = overlap_exponent(pricing);
   const double larger = std::max(device, out.host);
   if (larger <= 0) return out;
   out.duration = larger * std::pow(std::pow(device / larger, n) + std::pow(out.host / larger, n), 1.0 / n);

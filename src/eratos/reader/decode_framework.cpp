@@ -105,6 +105,7 @@ void for_each_field(Profile& p, See&& see) {
   see("host", "per_moe_overlap_s", p.host.per_moe_overlap);
   see("host", "per_recompute_s", p.host.per_recompute);
   see("host", "overlap_exponent", p.host.overlap_exponent);
+  see("host", "tp_overlap_exponent", p.host.tp_overlap_exponent);
 
   see("overlap", "tp_share", p.overlap.tp_share);
   see("overlap", "tp_backward_share", p.overlap.tp_backward_share);

@@ -114,6 +114,7 @@ void apply_setting(std::string_view what, job::JobSpec& spec) {
   } else if (what == "blocking launches") {
     // The host waits for every kernel: its time adds to the device's.
     spec.framework.host.overlap_exponent = 1;
+    spec.framework.host.tp_overlap_exponent = 1;
   } else if (what == "optimizer validated afterwards") {
     spec.schedule.post_validation = spec.schedule.algorithm == "zb-auto";
   } else if (what == "optimizer synchronised") {

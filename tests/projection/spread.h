@@ -28,6 +28,46 @@ struct DrawnJob {
   std::size_t part = 0;  // index into Spread::calibrations
 };
 
+// Candidates of a search beside one job, in the order a search works through them: what its programs
+// depend on stays (tp, cp, ep, micro-batch, sequence, recipe), pp, vpp, dp, optimizer sharding, full
+// recomputation and the micro-batches change. Legal ones alone.
+inline std::vector<DrawnJob> candidates(const DrawnJob& from) {
+  const auto checked = std::make_unique<job::CheckedJob>();
+  std::vector<DrawnJob> out;
+  const auto add = [&](const DrawnJob& j) {
+    if (!job::check(j.spec, *checked).empty() || !schedule_faults(*checked).empty()) return;
+    out.push_back(j);
+  };
+  for (const int pp : {1, 2, 4, 8, 16}) {
+    for (const int vpp : {1, 2}) {
+      if (pp == 1 && vpp > 1) continue;
+      for (const parallel::Sharding sharding : {parallel::Sharding::none, parallel::Sharding::zero1}) {
+        for (const int layers : {0, 1, 2}) {
+          DrawnJob j = from;
+          j.spec.parallel.pp = pp;
+          j.spec.parallel.vpp = vpp;
+          j.spec.parallel.sharding = sharding;
+          j.spec.parallel.hsdp_group = 0;
+          j.spec.schedule = {};
+          if (layers > 0) {
+            j.spec.recompute = {};
+            j.spec.recompute.granularity = job::Granularity::full;
+            j.spec.recompute.method = job::RecomputeMethod::block;
+            j.spec.recompute.layers = layers;
+          }
+          for (const int times : {8, 16}) {
+            const auto& p = j.spec.parallel;
+            const int dp = j.spec.cluster.gpus() / (p.tp * p.cp * p.pp);
+            j.spec.batch.global = j.spec.batch.micro * dp * times;
+            if (dp > 0) add(j);
+          }
+        }
+      }
+    }
+  }
+  return out;
+}
+
 class Spread {
  public:
   // `every_schedule`: a third of the pipelines are ordered by one that is not the framework's own choice,

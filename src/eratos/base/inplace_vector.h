@@ -3,14 +3,16 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
+#include <type_traits>
 
 #include "eratos/base/check.h"
 
 namespace eratos {
 
-// T must be default constructible and cheap to copy. Errors: more than N elements is a
-// programmer's mistake and aborts.
+// T must be default constructible and cheap to copy. Elements beyond size() are as their constructor
+// leaves them. Errors: more than N elements is a programmer's mistake and aborts.
 template <class T, std::size_t N>
 class InplaceVector {
  public:
@@ -46,8 +48,11 @@ class InplaceVector {
   }
 
  private:
+  // Small, for hot tables hold many of them.
+  using Size = std::conditional_t<N <= 0xff, std::uint8_t, std::uint32_t>;
+
   std::array<T, N> items_{};
-  std::size_t size_ = 0;
+  Size size_ = 0;
 };
 
 }  // namespace eratos

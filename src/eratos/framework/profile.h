@@ -37,6 +37,8 @@ struct Fusions {
   // Experts' gated activation and the mxfp8 cast of what it writes are epilogues of the grouped
   // product before them, where all launches are in graphs and the part has mxfp8 products.
   bool expert_epilogue = false;
+
+  friend bool operator==(const Fusions&, const Fusions&) = default;
 };
 
 // What is kept beyond the minimum that backward needs.
@@ -61,6 +63,8 @@ struct SavedSets {
   // What a stage sends on is kept until its backward begins (DeepSpeed's pipeline buffers), where
   // Megatron-LM frees its data once it is sent.
   bool stage_outputs = false;
+
+  friend bool operator==(const SavedSets&, const SavedSets&) = default;
 };
 
 // The loss and the logits before it.
@@ -80,6 +84,8 @@ struct LossBuffers {
   // Traffic in bytes a logit, all passes together.
   double unfused_traffic_per_logit = 0;
   double fused_traffic_per_logit = 0;
+
+  friend bool operator==(const LossBuffers&, const LossBuffers&) = default;
 };
 
 // Gradients, parameters, optimizer.
@@ -124,6 +130,8 @@ struct StateRules {
   double deferred_gradient_bytes = 0;
   // Parameters gathered in this format.
   DType gather_dtype = DType::bf16;
+
+  friend bool operator==(const StateRules&, const StateRules&) = default;
 };
 
 // What is held outside the caching allocator's live tensors.
@@ -192,6 +200,8 @@ struct OverlapRules {
   // next stage's ranks gather the parts among themselves. Source: arXiv 2104.04473, section 4.1.
   bool pp_scattered = false;
   double contention = 0;       // compute lost per second of hidden communication
+
+  friend bool operator==(const OverlapRules&, const OverlapRules&) = default;
 };
 
 // Efficiency inside a training step against the isolated kernel.
@@ -207,6 +217,8 @@ struct KernelFactors {
   double attention_sinks = 1;  // attention with learned sinks against the same without
   Seconds per_group;           // least time of one group of a grouped product: stacks that launch
                                // a product for each group cannot go below it
+
+  friend bool operator==(const KernelFactors&, const KernelFactors&) = default;
 };
 
 // Which pipeline schedules it runs.

@@ -95,6 +95,8 @@ struct LoraSpec {
   ModuleSet targets;   // modules with adapters
 
   bool on() const { return rank > 0; }
+
+  friend bool operator==(const LoraSpec&, const LoraSpec&) = default;
 };
 
 // What is kept on the host between uses, and crosses the host's link for it.

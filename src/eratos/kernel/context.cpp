@@ -46,15 +46,11 @@ double peak_or_wider(const hardware::AcceleratorSpec& part, DType dtype) {
   return rate;
 }
 
-GemmConstants fold_gemm(const hardware::AcceleratorSpec& part, DType dtype,
-                        const calibration::GemmCurve& curve, double factor) {
-  GemmConstants c;
-  const double peak = peak_or_wider(part, dtype);
+void fold_rates(const hardware::AcceleratorSpec& part, double peak,
+                const calibration::GemmCurve& curve, double factor, GemmConstants& c) {
   const double units = std::max(1.0, part.compute_units);
   const double bandwidth = part.memory_bandwidth.value;
   const double fraction = curve.peak_fraction > 0 ? curve.peak_fraction : kDefaultMatrix;
-  if (peak <= 0 || bandwidth <= 0) return c;
-
   const double grouped = curve.grouped > 0 ? curve.grouped : 1.0;
   double best_tile = 0;
   for (std::size_t t = 0; t < kTileClasses; ++t) {
@@ -69,14 +65,60 @@ GemmConstants fold_gemm(const hardware::AcceleratorSpec& part, DType dtype,
   c.grouped_seconds_per_flop = c.seconds_per_flop / grouped;
   c.wide_tile = curve.wide_tile;
   c.inverse_units = 1.0 / units;
-  c.element_bytes = bytes_per_element(dtype);
-  c.output_bytes = dtype == DType::fp32 || dtype == DType::tf32 ? 4.0 : 2.0;
   c.seconds_per_byte = 1.0 / ((curve.memory > 0 ? curve.memory : kDefaultMemory) * bandwidth);
   // An fp32 partial sum is written and read again.
   c.split_seconds_per_element = 8.0 / bandwidth;
   c.launch = curve.launch.value;
   c.split_launch = curve.split_launch.value;
+}
+
+void set_format(DType dtype, GemmConstants& c) {
+  c.element_bytes = bytes_per_element(dtype);
+  c.output_bytes = dtype == DType::fp32 || dtype == DType::tf32 ? 4.0 : 2.0;
+}
+
+GemmConstants fold_gemm(const hardware::AcceleratorSpec& part, DType dtype,
+                        const calibration::GemmCurve& curve, double factor) {
+  GemmConstants c;
+  const double peak = peak_or_wider(part, dtype);
+  if (peak <= 0 || part.memory_bandwidth.value <= 0) return c;
+  fold_rates(part, peak, curve, factor, c);
+  set_format(dtype, c);
   return c;
+}
+
+// Formats that share curve, peak and factor share all but the size of their elements.
+void fold_gemms(const hardware::AcceleratorSpec& part,
+                const calibration::PartCalibration& calibration,
+                const framework::KernelFactors& factors, bool training,
+                std::array<GemmConstants, 10>& out) {
+  struct Source {
+    const calibration::GemmCurve* curve;
+    double peak;
+    double factor;
+  };
+  std::array<Source, 10> sources;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const DType dtype = static_cast<DType>(i);
+    const calibration::GemmCurve& curve = calibration::gemm_curve(calibration, dtype);
+    const bool narrow = bytes_per_element(dtype) <= 1;
+    const double factor =
+        training ? curve.in_training * factors.matrix * (narrow ? factors.narrow_matrix : 1.0)
+                 : 1.0;
+    const Source source{&curve, peak_or_wider(part, dtype), factor};
+    const auto before = std::find_if(sources.begin(), sources.begin() + i, [&](const Source& s) {
+      return s.curve == source.curve && s.peak == source.peak && s.factor == source.factor;
+    });
+    sources[i] = source;
+    const auto same = static_cast<std::size_t>(before - sources.begin());
+    if (same < i && source.peak > 0 && part.memory_bandwidth.value > 0) {
+      out[i] = out[same];
+      set_format(dtype, out[i]);
+    } else {
+      out[i] = fold_gemm(part, dtype, curve, factor);
+    }
+    out[i].per_group = factors.per_group.value;
+  }
 }
 
 void fold_rows(const hardware::AcceleratorSpec& part, const calibration::AttentionRows& curves,
@@ -170,16 +212,7 @@ KernelContext make_context(const hardware::AcceleratorSpec& part,
   const bool training = setting == Setting::in_training;
   KernelContext context;
 
-  for (std::size_t i = 0; i < context.gemm.size(); ++i) {
-    const DType dtype = static_cast<DType>(i);
-    const calibration::GemmCurve& curve = calibration::gemm_curve(calibration, dtype);
-    const bool narrow = bytes_per_element(dtype) <= 1;
-    const double factor =
-        training ? curve.in_training * factors.matrix * (narrow ? factors.narrow_matrix : 1.0)
-                 : 1.0;
-    context.gemm[i] = fold_gemm(part, dtype, curve, factor);
-    context.gemm[i].per_group = factors.per_group.value;
-  }
+  fold_gemms(part, calibration, factors, training, context.gemm);
 
   const calibration::AttentionTable& table = calibration.attention;
   const double attention = training ? factors.attention : 1.0;

@@ -42,6 +42,8 @@ struct GemmConstants {
   double split_launch = 0;
   double seconds_per_flop = 0;  // the best tile, all units busy: for bounds
   double grouped_seconds_per_flop = 0;
+
+  friend bool operator==(const GemmConstants&, const GemmConstants&) = default;
 };
 
 // seconds = flops * seconds_per_flop * (1 + s0 / S) * (1 + fill_units / blocks) at one head dim.
@@ -50,6 +52,8 @@ struct AttentionPoint {
   double seconds_per_flop = 0;
   double s0 = 0;
   double fill_units = 0;  // fill * units: blocks lost at the tail
+
+  friend bool operator==(const AttentionPoint&, const AttentionPoint&) = default;
 };
 
 // Rows of one (pass, mask), by rising head dim.
@@ -67,6 +71,8 @@ struct KernelContext {
   double attention_launch = 0;
   std::array<double, 6> elementwise_seconds_per_byte{};  // by ops::ElementwiseClass
   double elementwise_launch = 0;
+
+  friend bool operator==(const KernelContext&, const KernelContext&) = default;
 };
 
 // `attention_kernel` names a row family of the calibration ("flash2"); where the part has no such

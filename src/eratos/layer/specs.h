@@ -17,6 +17,8 @@ struct NormSpec {
   NormKind kind = NormKind::rmsnorm;
   bool bias = false;   // layernorm's additive weight
   bool weight = true;  // false: only normalises (OLMo 1, Gemma 4's values)
+
+  friend bool operator==(const NormSpec&, const NormSpec&) = default;
 };
 
 // MHA (kv_heads == heads), GQA, MQA (kv_heads == 1).
@@ -39,6 +41,8 @@ struct AttentionSpec {
   bool value_norm = false;      // weightless RMSNorm over head_dim of V
   bool qk_norm_weight = true;   // false: the norms of Q and K have no weights (Llama 4)
   bool output_gate = false;     // sigmoid gate on the result, as wide as Q (Qwen3-Next)
+
+  friend bool operator==(const AttentionSpec&, const AttentionSpec&) = default;
 };
 
 // Multi-head latent attention. Source: arXiv 2405.04434, section 2.1.
@@ -50,6 +54,8 @@ struct MlaSpec {
   int qk_nope_head_dim = 128;
   int qk_rope_head_dim = 64;
   int v_head_dim = 128;
+
+  friend bool operator==(const MlaSpec&, const MlaSpec&) = default;
 };
 
 // Mamba-2: a selective state space, scanned in chunks. Inner width heads * head_dim.
@@ -63,6 +69,8 @@ struct MambaSpec {
   int conv = 4;         // taps of the causal convolution before the scan
   bool conv_bias = true;
   int chunk = 256;      // positions scanned as one matrix product
+
+  friend bool operator==(const MambaSpec&, const MambaSpec&) = default;
 };
 
 // Linear attention by the delta rule: one gate a head (Gated DeltaNet) or a gate for each channel
@@ -78,6 +86,8 @@ struct DeltaNetSpec {
   int value_dim = 128;
   int conv = 4;
   int chunk = 64;
+
+  friend bool operator==(const DeltaNetSpec&, const DeltaNetSpec&) = default;
 };
 
 // DeepSeek-V4: one latent is key and value of every head, read through a window and, where `ratio` is
@@ -95,6 +105,8 @@ struct CompressedAttentionSpec {
   int index_heads = 64;
   int index_dim = 128;
   int index_top = 512;
+
+  friend bool operator==(const CompressedAttentionSpec&, const CompressedAttentionSpec&) = default;
 };
 
 struct MlpSpec {
@@ -103,6 +115,8 @@ struct MlpSpec {
   bool gated = true;
   bool bias = false;
   ActivationKind activation = ActivationKind::silu;
+
+  friend bool operator==(const MlpSpec&, const MlpSpec&) = default;
 };
 
 struct MoeSpec {
@@ -127,6 +141,8 @@ struct MoeSpec {
   // Routed and shared experts have a norm of their own before (routed) and behind (both) them, and
   // the router scales its input and each expert's weight (Gemma 4).
   bool own_norms = false;
+
+  friend bool operator==(const MoeSpec&, const MoeSpec&) = default;
 };
 
 struct EmbeddingSpec {
@@ -164,6 +180,8 @@ struct BlockSpec {
   bool pre_norm = true;          // false: a branch reads the stream as it is (OLMo 2)
   bool post_norm = false;        // a norm behind each branch, before it is added (Gemma 2, OLMo 2)
   bool norm_per_branch = false;  // a parallel block with a norm for each branch (GPT-NeoX)
+
+  friend bool operator==(const BlockSpec&, const BlockSpec&) = default;
 };
 
 constexpr bool has_mixer(const BlockSpec& block) {

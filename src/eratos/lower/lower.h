@@ -8,14 +8,28 @@
 // embedding x1, moe layer x14; stage 3 moe layer x14, output x1.
 #pragma once
 
+#include <vector>
+
 #include "eratos/job/job.h"
+#include "eratos/lower/program_set.h"
 #include "eratos/ops/stage.h"
 
 namespace eratos::lower {
 
-// Fills `out`; its buffers are reused, so a warm one allocates nothing. `load`: rows that the rank's
-// experts receive against equal shares (ops/load.h).
+// Fills `out` from the programs of `set`, which are those of the job (ProgramSet::is_of), and lowers
+// those that it lacks. The first set.size() programs of `out` are the set's, and stay so while it is used;
+// some of them may be no part of this job. Allocation: none when set and `out` are warm.
+void lower(const job::CheckedJob& job, ProgramSet& set, ops::LoweredJob& out);
+// The same from nothing. `load`: rows that the rank's experts receive against equal shares (ops/load.h).
 void lower(const job::CheckedJob& job, ops::LoweredJob& out, double load = 1);
+
+// The halves of it: programs and stages, and once-a-step ops. Those of one rank are those of the rank
+// before where steps_as_before().
+void lower_stages(const job::CheckedJob& job, ProgramSet& set, ops::LoweredJob& out);
+void lower_steps(const job::CheckedJob& job, ops::LoweredJob& out);
+void lower_step(const job::CheckedJob& job, const ops::LoweredJob& lowered, int rank,
+                std::vector<ops::Op>& out);
+bool steps_as_before(const job::CheckedJob& job, const ops::LoweredJob& lowered, int rank);
 
 // What a pipeline rank holds: its chunks and, behind them, its share of the vocabulary layers where
 // they are cut over all ranks.

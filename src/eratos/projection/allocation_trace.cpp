@@ -642,6 +642,7 @@ Result<AllocationTrace> trace_allocations(const job::CheckedJob& job,
   if (const ops::LoadSpread spread = spread_of(job); !spread.even()) {
     RoutingAnswer routing;
     uneven_memory(job, spread, {}, true, w, routing);
+    prepare_at(routing.at_peak, job, w);
   }
   return Tracer(job, w, *drawn, options.rank).run(options.most_allocations);
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <variant>
 
+#include "eratos/kernel/kernel.h"
 #include "eratos/lower/lower.h"
 #include "eratos/lower/step.h"
 #include "eratos/projection/state.h"
@@ -13,17 +14,18 @@ namespace eratos::projection {
 WorkspacePtr make_workspace() { return WorkspacePtr(new Workspace); }
 void WorkspaceDeleter::operator()(Workspace* w) const { delete w; }
 
-void prepare(const job::CheckedJob& job, Workspace& w, double load) {
-  lower::lower(job, w.lowered, load);
-  if (w.program_memory.size() < w.lowered.program_count) {
-    w.program_memory.resize(w.lowered.program_count);
+double bound_of(const std::vector<ops::Op>& list, const kernel::KernelContext& kernels) {
+  double seconds = 0;
+  for (const ops::Op& op : list) {
+    if (const auto* g = std::get_if<ops::Gemm>(&op.work)) {
+      seconds += kernel::lower_bound(*g, kernels).value;
+    } else if (const auto* a = std::get_if<ops::Attention>(&op.work)) {
+      seconds += kernel::lower_bound(*a, kernels).value;
+    } else if (const auto* e = std::get_if<ops::Elementwise>(&op.work); e != nullptr && op.kernels > 0) {
+      seconds += kernel::lower_bound(*e, kernels).value;
+    }
   }
-  for (std::size_t i = 0; i < w.lowered.program_count; ++i) {
-    memory::walk(w.lowered.programs[i], job.spec->framework.memory.allocator_rounding,
-                 schedule_of(job).splits_backward ||
-                     job.parallel.output_layer == parallel::OutputLayer::one_barrier,
-                 w.program_memory[i]);
-  }
+  return seconds;
 }
 
 namespace {
@@ -96,15 +98,34 @@ double lagging_buffers(const job::CheckedJob& job, int rank, const Workspace& w)
   return 2.0 * passes * (1.0 + 1.0 / job.parallel.tp);
 }
 
-memory::StageInput rank_input(const job::CheckedJob& job, int rank, Workspace& w) {
-  const int chunks = parallel::chunks_of(job.parallel);
-  const int parts = lower::parts_of(job);
-  const bool split = schedule_of(job).splits_backward;
+memory::StageInput frame_of(const job::CheckedJob& job) {
+  const job::JobSpec& spec = *job.spec;
+  const schedule::Schedule& schedule = schedule_of(job);
+  const layer::LayerContext c = lower::context_of(job);
+  memory::StageInput in;
+  in.splits_backward = schedule.splits_backward;
+  in.whole_too = schedule.side_by_side;
+  in.chunk_count = lower::parts_of(job);
+  in.model_chunks = parallel::chunks_of(job.parallel);
+  in.vpp = job.parallel.vpp;
+  in.gradients_from_start =
+      spec.framework.state.contiguous_gradient_buffer || job.micro_batches > 1;
+  in.has_tensor_parallel = job.parallel.tp > 1;
+  in.hidden_buffer = bytes_of(c.tokens() * spec.model.hidden, c.activation);
+  in.communicators = communicators(job);
+  in.all_to_all_peers = all_to_all_peers(job);
+  in.reduces_gradients = lower::dense_shards(job) > 1;
+  return in;
+}
+
+memory::StageInput rank_input(const job::CheckedJob& job, const memory::StageInput& frame, int rank,
+                              Workspace& w) {
+  const int chunks = frame.model_chunks;
   w.stage_programs.clear();
   w.in_flight.clear();
   w.waiting.clear();
   int peak_chunk = 0;
-  for (int part = 0; part < parts; ++part) {
+  for (int part = 0; part < frame.chunk_count; ++part) {
     w.stage_programs.push_back(&lower::part_of(job, w.lowered, rank, part));
     if (part == chunks) {
       // With one barrier a share has its gradients of the input behind it when others wait.
@@ -120,33 +141,25 @@ memory::StageInput rank_input(const job::CheckedJob& job, int rank, Workspace& w
     // The forward that reaches the peak is of the deepest chunk that holds anything.
     if (w.in_flight.back() > 0) peak_chunk = part;
   }
-  const job::JobSpec& spec = *job.spec;
-  const layer::LayerContext c = lower::context_of(job);
-  memory::StageInput in;
+  memory::StageInput in = frame;
   in.chunks = w.stage_programs.data();
   in.in_flight = w.in_flight.data();
-  in.waiting = split || parts > chunks ? w.waiting.data() : nullptr;
-  in.splits_backward = split;
-  in.whole_too = schedule_of(job).side_by_side;
-  in.chunk_count = parts;
-  in.model_chunks = chunks;
-  in.vpp = job.parallel.vpp;
+  in.waiting = in.splits_backward || in.chunk_count > chunks ? w.waiting.data() : nullptr;
   in.peak_chunk = peak_chunk;
-  in.gradients_from_start =
-      spec.framework.state.contiguous_gradient_buffer || job.micro_batches > 1;
-  in.has_tensor_parallel = job.parallel.tp > 1;
-  in.hidden_buffer = bytes_of(c.tokens() * spec.model.hidden, c.activation);
   in.lagging_buffers = lagging_buffers(job, rank, w);
-  in.communicators = communicators(job);
-  in.all_to_all_peers = all_to_all_peers(job);
   in.stage_output = kept_output(job, rank);
-  in.reduces_gradients = lower::dense_shards(job) > 1;
   return in;
 }
 
-void rank_memory(const job::CheckedJob& job, const memory::StateRules& state, int rank, Workspace& w,
+memory::StageInput rank_input(const job::CheckedJob& job, int rank, Workspace& w) {
+  return rank_input(job, frame_of(job), rank, w);
+}
+
+void rank_memory(const job::CheckedJob& job, const memory::StateRules& state,
+                 const memory::StageInput& frame, int rank,
+                 const std::vector<memory::ProgramMemory>& programs, Workspace& w,
                  memory::StageMemory& out) {
-  memory::stage_memory(w.program_memory, rank_input(job, rank, w), state, job.spec->framework, out);
+  memory::stage_memory(programs, rank_input(job, frame, rank, w), state, job.spec->framework, out);
 }
 
 StepTime step_time(const job::CheckedJob& job, const Pricing& pricing, const Workspace& w, int rank,

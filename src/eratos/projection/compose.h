@@ -1,6 +1,8 @@
 // The steps that project(), screen() and explain() share.
 #pragma once
 
+#include <vector>
+
 #include "eratos/projection/projection.h"
 #include "eratos/projection/time.h"
 #include "eratos/projection/workspace.h"
@@ -8,11 +10,29 @@
 namespace eratos::projection {
 
 // Lowers the job and walks each program's lifetimes: fills w.lowered and w.program_memory. `load`: rows
-// that a rank's experts receive against equal shares.
+// that a rank's experts receive against equal shares. Programs that an earlier job had are taken from
+// there (lower/program_set.h): the answer is the same bit for bit.
 void prepare(const job::CheckedJob& job, Workspace& w, double load = 1);
+// The same without once-a-step ops.
+void prepare_stages(const job::CheckedJob& job, Workspace& w, double load);
+// The prepared job once more, at a load that no other will ask for; programs keep their indices.
+void prepare_at(double load, const job::CheckedJob& job, Workspace& w);
 
-// The worst moment of one pipeline rank, from w.peaks.
-void rank_memory(const job::CheckedJob& job, const memory::StateRules& state, int rank, Workspace& w,
+// Memory of the prepared job's programs at another load.
+const std::vector<memory::ProgramMemory>& memory_at(double load, Workspace& w, LoadedMemory& out);
+
+// Bounds of the prepared job's programs, from below.
+const std::vector<ProgramBound>& bounds_of(const kernel::KernelContext& kernels, Workspace& w);
+
+// Seconds of kernels alone: never above what time_program() finds, for communication is left out.
+double bound_of(const std::vector<ops::Op>& list, const kernel::KernelContext& kernels);
+
+// What stage_memory() is told of every rank alike.
+memory::StageInput frame_of(const job::CheckedJob& job);
+// The worst moment of one pipeline rank, from w.peaks and the memory of programs.
+void rank_memory(const job::CheckedJob& job, const memory::StateRules& state,
+                 const memory::StageInput& frame, int rank,
+                 const std::vector<memory::ProgramMemory>& programs, Workspace& w,
                  memory::StageMemory& out);
 memory::StageInput rank_input(const job::CheckedJob& job, int rank, Workspace& w);
 // Buffers of T x h that a rank holds for a device that has not reached them when most is held, from

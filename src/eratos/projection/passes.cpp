@@ -188,7 +188,9 @@ void fill_times(const job::CheckedJob& job, const Pricing& pricing, Workspace& w
   const bool cut = parts > chunks;
   if (w.program_time.size() < w.lowered.program_count) w.program_time.resize(w.lowered.program_count);
   for (std::size_t i = 0; i < w.lowered.program_count; ++i) {
-    time_program(w.lowered.programs[i], pricing, split || cut, w.program_time[i]);
+    if (w.in_job[i] != 0) {
+      time_program(w.lowered.programs[i], pricing, split || cut, w.program_time[i]);
+    }
   }
   fill_links(job, pricing, w);
   const double gap =

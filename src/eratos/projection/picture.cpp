@@ -167,6 +167,7 @@ Result<StepPicture> picture(const job::CheckedJob& job, const calibration::Calib
   out.output_links = costs.output_links;
   out.sends = costs.sends;
   const memory::StateRules state = state_rules(job);
+  const memory::StageInput frame = frame_of(job);
   for (int rank = 0; rank < job.parallel.pp; ++rank) {
     RankPicture& r = out.ranks.emplace_back();
     draw_ops(job, pricing, w, rank, micro_batch, out, r.ops);
@@ -174,7 +175,7 @@ Result<StepPicture> picture(const job::CheckedJob& job, const calibration::Calib
     draw_step(step_time(job, pricing, w, rank, pass.forward, pass.backward),
               out.timing.ranks[static_cast<std::size_t>(rank)].last_end, r.ops);
     memory::StageMemory stage;
-    rank_memory(job, state, rank, w, stage);
+    rank_memory(job, state, frame, rank, w.program_memory, w, stage);
     r.base = static_cast<std::int64_t>((stage.parameters + stage.gradients + stage.optimizer).value);
   }
   return out;

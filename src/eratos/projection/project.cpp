@@ -36,13 +36,17 @@ void answer_parameters(const job::CheckedJob& job, const Workspace& w, Parameter
 void answer_memory(const job::CheckedJob& job, const Options& options, Workspace& w,
                    MemoryAnswer& out) {
   const memory::StateRules state = state_rules(job);
+  const memory::StageInput frame = frame_of(job);
   out.capacity = job.spec->cluster.accelerator.memory_visible;
   out.margin = options.memory_margin;
   const ops::LoadSpread spread = spread_of(job);
-  if (!spread.even()) uneven_memory(job, spread, options, false, w, out.routing);
+  if (!spread.even()) {
+    uneven_memory(job, spread, options, false, w, out.routing);
+    prepare_at(out.routing.at_peak, job, w);
+  }
   for (int rank = 0; rank < job.parallel.pp; ++rank) {
     memory::StageMemory stage;
-    rank_memory(job, state, rank, w, stage);
+    rank_memory(job, state, frame, rank, w.program_memory, w, stage);
     if (rank == 0 || stage.device > out.device_peak) {
       out.device_peak = stage.device;
       out.peak_stage = rank;

@@ -90,13 +90,14 @@ double expert_layers(const job::CheckedJob& job, const Workspace& w, int rank) {
 // Bytes of every rank at load 1, and what is added up to a load that hardly any rank exceeds.
 void measure(const job::CheckedJob& job, Workspace& w, Scene& out) {
   const memory::StateRules state = state_rules(job);
+  const memory::StageInput frame = frame_of(job);
   const double reach = 3 * std::sqrt(out.spread.variance()) + out.spread.variance();
   std::array<memory::StageMemory, 2> at{};
   for (std::size_t i = 0; i < 2; ++i) {
-    prepare(job, w, i == 0 ? 1.0 : 1.0 + reach);
+    const auto& programs = memory_at(i == 0 ? 1.0 : 1.0 + reach, w, w.active->loaded[i]);
     for (int rank = 0; rank < job.parallel.pp; ++rank) {
       StageLoad& stage = out.stages[static_cast<std::size_t>(rank)];
-      rank_memory(job, state, rank, w, at[i]);
+      rank_memory(job, state, frame, rank, programs, w, at[i]);
       const memory::StageMemory& m = at[i];
       if (i == 0) {
         stage = {m.device, m.activations, m.transient, expert_layers(job, w, rank),
@@ -189,7 +190,6 @@ void uneven_memory(const job::CheckedJob& job, const ops::LoadSpread& spread, co
     }
   }
   out.at_peak = std::min(std::max(out.at_peak, 0.0), 1e6);
-  prepare(job, w, out.at_peak);
 }
 
 bool enough(const RoutingAnswer& routing) { return routing.run_oom <= kAllowed; }

@@ -38,7 +38,7 @@ struct StageLoad {
 double stays_below(Bytes limit, const StageLoad& stage, const ops::LoadSpread& spread, int ranks,
                    double windows);
 
-// Fills `out` and leaves w.lowered and w.program_memory at the load of the median peak. Needs w.peaks.
+// Fills `out`: `at_peak` is the load of the median peak. Needs w.peaks and a prepared job.
 // `briefly`: only what a screen needs (step_p50, at_peak, run_oom). Allocation: none when `w` is warm.
 void uneven_memory(const job::CheckedJob& job, const ops::LoadSpread& spread, const Options& options,
                    bool briefly, Workspace& w, RoutingAnswer& out);

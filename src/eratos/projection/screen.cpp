@@ -12,21 +12,6 @@ namespace eratos::projection {
 
 namespace {
 
-// Never above what time_program() finds: communication is left out, kernels are bounded below.
-double bound_of(const std::vector<ops::Op>& list, const kernel::KernelContext& k) {
-  double seconds = 0;
-  for (const ops::Op& op : list) {
-    if (const auto* g = std::get_if<ops::Gemm>(&op.work)) {
-      seconds += kernel::lower_bound(*g, k).value;
-    } else if (const auto* a = std::get_if<ops::Attention>(&op.work)) {
-      seconds += kernel::lower_bound(*a, k).value;
-    } else if (const auto* e = std::get_if<ops::Elementwise>(&op.work); e != nullptr && op.kernels > 0) {
-      seconds += kernel::lower_bound(*e, k).value;
-    }
-  }
-  return seconds;
-}
-
 // Rounds down, so that a sum of bounds stays one.
 Picoseconds floor_picoseconds(double seconds) { return static_cast<Picoseconds>(seconds * 1e12); }
 
@@ -36,8 +21,7 @@ Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibr
               const Options& options, Workspace& w) {
   const job::JobSpec& spec = *job.spec;
   const ops::LoadSpread spread = spread_of(job);
-  const double load = ops::mean_of_most(spread, job.parallel.ep);
-  prepare(job, w, load);
+  prepare_stages(job, w, ops::mean_of_most(spread, job.parallel.ep));
   fill_held(job, w);
   const schedule::Schedule& schedule = schedule_of(job);
   const schedule::Shape shape = shape_of(job);
@@ -48,11 +32,17 @@ Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibr
   if (!schedule::find_peaks(schedule, shape, costs_of(job, w), w.order, w.peaks)) return out;
 
   const memory::StateRules state = state_rules(job);
+  const memory::StageInput frame = frame_of(job);
   memory::StageMemory stage;
   RoutingAnswer routing;
-  if (!spread.even()) uneven_memory(job, spread, options, true, w, routing);
+  const std::vector<memory::ProgramMemory>* programs = &w.program_memory;
+  if (!spread.even()) {
+    uneven_memory(job, spread, options, true, w, routing);
+    w.at_peak.load = -1;  // another job's
+    programs = &memory_at(routing.at_peak, w, w.at_peak);
+  }
   for (int rank = 0; rank < job.parallel.pp; ++rank) {
-    rank_memory(job, state, rank, w, stage);
+    rank_memory(job, state, frame, rank, *programs, w, stage);
     if (rank == 0 || stage.device > out.device_peak) {
       out.device_peak = stage.device;
       out.peak_stage = rank;
@@ -62,16 +52,11 @@ Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibr
   out.fits = spread.even() ? out.least_peak <= spec.cluster.accelerator.memory_visible *
                                                     (1.0 - options.memory_margin)
                            : enough(routing);
-  if (!spread.even()) prepare(job, w, load);
 
   const kernel::KernelContext kernels =
       kernel::make_context(spec.cluster.accelerator, calibration.part, spec.framework.kernel,
                            spec.framework.attention_kernel, kernel::Setting::in_training);
-  if (w.program_time.size() < w.lowered.program_count) w.program_time.resize(w.lowered.program_count);
-  for (std::size_t i = 0; i < w.lowered.program_count; ++i) {
-    w.program_time[i].forward.compute = bound_of(w.lowered.programs[i].forward, kernels);
-    w.program_time[i].backward.compute = bound_of(w.lowered.programs[i].backward, kernels);
-  }
+  const std::vector<ProgramBound>& bound = bounds_of(kernels, w);
   // Whole backwards: their bound holds for the halves together, and what hides is left out.
   const int chunks = parallel::chunks_of(job.parallel);
   double most = 0;
@@ -81,8 +66,8 @@ Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibr
       double forward = 0;
       double backward = 0;
       for (const ops::StageItem& item : lower::part_of(job, w.lowered, rank, part).items) {
-        forward += w.program_time[item.program].forward.compute * item.repeat;
-        backward += w.program_time[item.program].backward.compute * item.repeat;
+        forward += bound[item.program].forward * item.repeat;
+        backward += bound[item.program].backward * item.repeat;
       }
       work += forward + backward;
       if (part == chunks) {
@@ -109,8 +94,10 @@ Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibr
     out.step_lower_bound = max(out.step_lower_bound, to_seconds(bounds.lower));
   }
   double optimizer = 0;
-  for (std::size_t r = 0; r < w.lowered.rank_count; ++r) {
-    optimizer = std::max(optimizer, bound_of(w.lowered.step_ops[r], kernels));
+  for (int rank = 0; rank < job.parallel.pp; ++rank) {
+    if (lower::steps_as_before(job, w.lowered, rank)) continue;
+    lower::lower_step(job, w.lowered, rank, w.step);
+    optimizer = std::max(optimizer, bound_of(w.step, kernels));
   }
   out.step_lower_bound += Seconds{optimizer};
   return out;

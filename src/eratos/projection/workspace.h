@@ -2,11 +2,14 @@
 // allocation.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "eratos/collective/collective.h"
 #include "eratos/kernel/context.h"
+#include "eratos/lower/program_set.h"
 #include "eratos/memory/memory.h"
 #include "eratos/ops/stage.h"
 #include "eratos/projection/projection.h"
@@ -17,9 +20,51 @@
 
 namespace eratos::projection {
 
+// What experts' load adds to the memory of programs: those that route, walked at this load.
+struct LoadedMemory {
+  double load = -1;  // of `memory`, where `walked`
+  std::vector<memory::ProgramMemory> memory;
+  std::vector<std::uint8_t> walked;
+};
+
+// No schedule hides less than nothing: kernels alone, bounded below.
+struct ProgramBound {
+  double forward = 0;
+  double backward = 0;
+};
+
+// A set of programs and what was found out about them. While it is the active one, its programs and
+// their memory are the workspace's `lowered.programs` and `program_memory`.
+struct KeptPrograms {
+  lower::ProgramSet set;
+  bool split = false;  // memory with the weights' gradients put off
+  Bytes rounding;      // of the allocator
+  std::vector<ops::Program> programs;
+  std::vector<memory::ProgramMemory> memory;
+  std::size_t walked = 0;  // so many programs have their memory
+  std::array<LoadedMemory, 2> loaded;
+  kernel::KernelContext kernels;  // of the bounds
+  std::vector<ProgramBound> bounds;
+  std::size_t hits = 0;
+  std::uint64_t used = 0;  // the later the higher
+};
+
+// The newest set makes room for the next one unless it was met again, so that jobs that have nothing in
+// common use the same buffers; one that was met again stays until it is the least recently used.
+inline constexpr std::size_t kKeptSets = 8;
+
 struct Workspace {
   ops::LoweredJob lowered;
   std::vector<memory::ProgramMemory> program_memory;
+  std::vector<std::uint8_t> in_job;  // by program: some of a kept set are no part of the job
+  std::array<KeptPrograms, kKeptSets> kept;
+  std::size_t newest = 0;
+  KeptPrograms passing;  // at a load that no other job will ask for
+  KeptPrograms* active = nullptr;
+  std::uint64_t clock = 0;
+  LoadedMemory at_peak;
+  ops::Program scratch;
+  std::vector<ops::Op> step;
   std::vector<ProgramTime> program_time;
   std::vector<schedule::ChunkCost> chunks;
   std::vector<schedule::LinkCost> links;

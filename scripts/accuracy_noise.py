@@ -1,6 +1,6 @@
-"""What the measured runs say of one another: repeats of one job, neighbours that differ in one number,
-and how well a projection without any error would rank what was measured so. All of it is counted out of
-the runs; no projection enters."""
+"""What the measured runs say of one another: repeats of one job, neighbours that differ in one
+number, and how well a projection without any error would rank what was measured so. All of it is
+counted out of the runs; no projection enters."""
 
 import collections
 import csv
@@ -9,23 +9,23 @@ import random
 
 from accuracy_page import percent, table
 
-TEXT = """What measured runs agree on among themselves; no projection enters. A job that was run more than once has
-one projection, so half of the spread between its slowest and fastest run is the least error that its worst
-row can have. Neighbours differ in the micro-batch alone: how far the middle one of three lies from the
-straight line between the other two, in logarithms. A flawless projection of the jobs, compared with
-measurements that scatter so, would reach the rank correlation of the last table (the measured speeds
-against themselves, each moved by a normal deviate; mean of 200 draws).
+TEXT = """What measured runs agree on among themselves; no projection enters. A job that was run more than
+once has one projection, so half of the spread between its slowest and fastest run is the least error
+that its worst row can have. Neighbours differ in the micro-batch alone: how far the middle one of
+three lies from the straight line between the other two, in logarithms. A flawless projection of the
+jobs, compared with measurements that scatter so, would reach the rank correlation of the last table
+(the measured speeds against themselves, each moved by a normal deviate; mean of 200 draws).
 """
 
 # Families whose repeats are repeats of the whole job, by the source's own words.
 REPEATED = {"jean-zay": "Jean Zay, V100", "bloom": "BLOOM", "modalities": "Modalities"}
 NEIGHBOURS = "vtrain-multi"
-JOB = ("gpu num_gpus gpus_per_node framework model precision seq_len mbs gbs tp cp pp vpp ep etp dp sharding "
-       "recompute sequence_parallel schedule overlap attention moe_comm cuda_graphs").split()
+JOB = ("gpu num_gpus gpus_per_node framework model precision seq_len mbs gbs tp cp pp vpp ep etp dp "
+       "sharding recompute sequence_parallel schedule overlap attention moe_comm cuda_graphs").split()
 
 
 def read(runs, files, families):
-    """{family: rows of the CSVs with their seconds}; suspect runs and those without a time left out."""
+    """{family: rows of the CSVs with their seconds}; suspect runs and untimed ones left out."""
     out = collections.defaultdict(list)
     for file in files:
         with open(runs / f"{file}.csv", newline="", encoding="utf-8") as source:
@@ -119,7 +119,8 @@ def section(runs, answers):
     # distance has 1.22 times the deviation of one point, a spread of two runs 1.41 times.
     deviation = {tp: quantile(apart[name], 0.5) / 0.674 / 1.22
                  for name, tps in names.items() for tp in tps if apart[name]}
-    reached = {"vTrain, multi-node": ceiling(rows[NEIGHBOURS], lambda r: deviation.get(r["tp"], 0))}
+    reached = {"vTrain, multi-node": ceiling(rows[NEIGHBOURS],
+                                             lambda r: deviation.get(r["tp"], 0))}
     for f, s in spreads.items():
         if s:
             reached[REPEATED[f]] = ceiling(rows[f], lambda r, s=s: quantile(s, 0.5) / 0.674 / 1.41)

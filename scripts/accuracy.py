@@ -18,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import accuracy_ablation  # noqa: E402
 import accuracy_check  # noqa: E402
 import accuracy_left_out  # noqa: E402
+import accuracy_misses  # noqa: E402
 import accuracy_noise  # noqa: E402
 import accuracy_plot  # noqa: E402
 import accuracy_points  # noqa: E402
@@ -327,6 +328,7 @@ def main():
         "## Bars\n", bars(arguments.binary, arguments.runs),
         "## Left out of the fit\n", accuracy_left_out.TEXT,
         accuracy_left_out.table(answers, arguments.runs),
+        *accuracy_misses.section(answers),
         "## Runs\n", counts(answers),
         "## Projected against measured\n", PICTURES,
         "## Throughput by family\n", errors(answers, "by_family", "throughput"),

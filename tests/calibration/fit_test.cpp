@@ -116,8 +116,7 @@ TEST(Fit, WhatNoRowInformsStaysAtItsPrior) {
   EXPECT_NEAR(fit.answer().uncertainty[1], 0.3, 1e-9);  // the prior's own spread
 }
 
-// The worked example of fit.h with the robust weight: r = 0.079, z = 0.079 / 0.08 / 1.5 = 0.66, weight
-// 1 / sqrt(1 + 0.66^2) = 0.835, so u = ln 1.2 / (1 + 0.64 / 0.835) = 0.1032.
+// The worked example of fit.h.
 TEST(Fit, OneRowAgainstThePrior) {
   FitProblem problem;
   problem.parameters.push_back({.prior = 1.0, .spread = 0.1, .least = 0.1, .most = 10});
@@ -125,11 +124,29 @@ TEST(Fit, OneRowAgainstThePrior) {
   problem.evaluate = [](std::span<const double> x, std::span<const Probe> probes,
                         std::span<double> out) {
     for (std::size_t i = 0; i < probes.size(); ++i) {
-      out[i] = std::log((probes[i].parameter < 0 ? x[0] : probes[i].value) / 1.2);
+      out[i] = std::log((probes[i].parameter < 0 ? x[0] : probes[i].value) / 1.1);
     }
   };
   const Fit fit(problem);
-  EXPECT_NEAR(fit.answer().values[0], 1.1087, 0.005);  // a step below 0.4% ends it
+  EXPECT_NEAR(fit.answer().values[0], 1.0897, 0.002);
+}
+
+// Three rows ask for 1.05, one for 2. There r = -ln(2 / 1.05) = -0.644 pulls with 6 r / (2 0.04^2 + r^2)
+// = 9.2, the three hold with 3 x 6 r / (2 0.04^2): u is 9.2 / 5,625 = 0.0016 above ln 1.05.
+TEST(Fit, AWrongRowHardlyPulls) {
+  FitProblem problem;
+  problem.parameters.push_back({.prior = 1.0, .spread = 10, .least = 0.1, .most = 10});
+  const std::vector<double> wanted{1.05, 1.05, 1.05, 2.0};
+  for (int i = 0; i < 4; ++i) problem.rows.push_back({.source = i, .parameters = {0}});
+  problem.evaluate = [&](std::span<const double> x, std::span<const Probe> probes,
+                         std::span<double> out) {
+    for (std::size_t i = 0; i < probes.size(); ++i) {
+      const double value = probes[i].parameter < 0 ? x[0] : probes[i].value;
+      out[i] = std::log(value / wanted[static_cast<std::size_t>(probes[i].row)]);
+    }
+  };
+  const Fit fit(problem);
+  EXPECT_NEAR(fit.answer().values[0], 1.0517, 0.003);
 }
 
 // A source of 100 rows weighs as much as 10 of their own, so two sources that disagree meet at the

@@ -25,14 +25,14 @@ using Vector = std::vector<double>;
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 double rho(double r) {
-  const double z = r / kNoise / kElbow;
-  return 2 * kElbow * kElbow * (std::sqrt(1 + z * z) - 1);
+  const double z = r / kNoise;
+  return (kFreedom + 1) * std::log1p(z * z / kFreedom);
 }
 
-// d rho / d(r^2 / kNoise^2): 1 for small residuals.
+// d rho / d(r^2 / kNoise^2).
 double robust_weight(double r) {
-  const double z = r / kNoise / kElbow;
-  return 1 / std::sqrt(1 + z * z);
+  const double z = r / kNoise;
+  return (kFreedom + 1) / (kFreedom + z * z);
 }
 
 Vector weights_of(const std::vector<FitRow>& rows, const std::vector<bool>* left_out,

@@ -8,20 +8,23 @@
 //
 //   sum over rows  n^(-1/2) rho(r / kNoise)  +  sum over constants  ((u - ln prior) / spread)^2
 //
-//   rho(z) = 2 d^2 (sqrt(1 + (z/d)^2) - 1), d = kElbow: z^2 for small z, linear for large
+//   rho(z) = (f + 1) ln(1 + z^2 / f), f = kFreedom: minus twice the logarithm of Student's t
 //
 // n^(-1/2): a source of 900 rows weighs as much as 30 independent ones, since its rows share
 // whatever is odd about their room. A constant that no row informs stays at its prior.
 // A class is a constant that no row reads: its members' priors are its value, so what the rows say of
 // some members moves where the others start.
-// Source of the method: Levenberg-Marquardt on ln x with iteratively reweighted pseudo-Huber
-// residuals (Hartley and Zisserman, Multiple View Geometry, appendix 6), bounds by an active set.
-// Source of kNoise: the same layout measured in several releases differs by 1.9% in the median and
-// 13.7% at the 90th percentile (docs/ACCURACY.md's rows); a normal law of 8% lies between.
+// Source of the method: Levenberg-Marquardt on ln x with residuals reweighted for Student's t (Lange,
+// Little and Taylor, Robust statistical modeling using the t distribution, JASA 84 (1989) 881), bounds
+// by an active set.
+// Source of kNoise and kFreedom: residuals of the runs on docs/ACCURACY.md have medians about 3% and 90th
+// percentiles about 12%, four times as much, where a normal law has 2.4 times; t with two degrees of
+// freedom has 0.82 and 2.92 of its scale: 3.3% and 11.7% at 4%. The same layout in several releases
+// differs by 1.9% in the median and 13.7% at the 90th percentile: a heavier tail still.
 //
-// Worked example: one constant of prior 1 and spread 0.1, one row that asks for x = 1.2 and whose
-// time is proportional to x: J 1, so u = ln 1.2 / (1 + (0.08 / 0.1)^2) = 0.111 before the robust
-// weight, x = 1.118.
+// Worked example: one constant of prior 1 and spread 0.1, one row that asks for x = 1.1 and whose
+// time is proportional to x, so r = u - ln 1.1. Where the slopes meet, 2 u / 0.1^2 = 6 (-r) /
+// (2 0.04^2 + r^2): u = 0.0859, r = -0.0094; x = 1.0897.
 #pragma once
 
 #include <functional>
@@ -30,8 +33,8 @@
 
 namespace eratos::calibration {
 
-inline constexpr double kNoise = 0.08;
-inline constexpr double kElbow = 1.5;
+inline constexpr double kNoise = 0.04;
+inline constexpr double kFreedom = 2;
 
 struct FitParameter {
   double prior = 1;     // > 0

@@ -203,8 +203,9 @@ void insert_casts(ops::Program& p, std::vector<ops::Op>& list, const Casting& ho
       if (!list[i].reads.empty()) i += cast_operand(p, list, i, how, narrow);
       continue;
     }
-    // What came through a gather comes along rows.
-    for (const ops::TensorId id : list[i].reads) {
+    // What came through a gather comes along rows. A copy: each cast moves the product along.
+    const auto operands = list[i].reads;
+    for (const ops::TensorId id : operands) {
       const std::size_t gather = gather_of(p.backward, id);
       const bool here = gather < p.backward.size();
       if (!here && gather_of(p.forward, id) == p.forward.size()) continue;

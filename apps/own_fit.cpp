@@ -15,10 +15,6 @@ using calibration::Probe;
 
 namespace {
 
-bool starts_with(std::string_view text, std::string_view head) {
-  return text.substr(0, head.size()) == head;
-}
-
 // What the others' fit does not know of a constant, the owner's runs may say. Owners differ: the
 // catalogue's constant may be a base profile's or a kin's.
 void widen(const RunFit& fit, const std::vector<double>& uncertainty, const FitRows& rows,
@@ -47,9 +43,9 @@ void hold_others(RunFit& own, Kind free) {
 
 Kind kind_of(std::string_view path) {
   if (path == "kernel.collective" || path == "kernel.network_decay") return Kind::link;
-  if (starts_with(path, "host.")) return Kind::host;
-  if (starts_with(path, "gemm.")) return Kind::part;
-  return starts_with(path, "kernel.") || starts_with(path, "loss.") ? Kind::kernel : Kind::link;
+  if (path.starts_with("host.")) return Kind::host;
+  if (path.starts_with("gemm.")) return Kind::part;
+  return path.starts_with("kernel.") || path.starts_with("loss.") ? Kind::kernel : Kind::link;
 }
 
 // Errors of some rows at x; nothing for a row that has no step.

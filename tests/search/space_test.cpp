@@ -16,21 +16,12 @@
 #include "eratos/search/legality.h"
 #include "eratos/search/space.h"
 #include "eratos/search/walk.h"
+#include "search/jobs.h"
 
 namespace eratos::search {
 namespace {
 
 using Words = std::vector<std::string>;
-
-job::JobSpec job_of(const char* model, const char* cluster) {
-  job::JobSpec s;
-  s.model = *reader::load_model(model);
-  s.framework = *reader::load_framework("megatron");
-  s.cluster = *reader::load_cluster(cluster);
-  s.parallel.sharding = parallel::Sharding::zero1;
-  s.batch = {1, 64, 4096};
-  return s;
-}
 
 std::string listed(const Space& space, AxisId axis) {
   std::string out;
@@ -40,7 +31,7 @@ std::string listed(const Space& space, AxisId axis) {
 
 // The header's example.
 TEST(Space, ListedRangedAndPinned) {
-  const job::JobSpec base = job_of("llama3.1-8b", "h100-sxm-1x8");
+  const job::JobSpec base = job_of("llama3.1-8b", "h100-sxm-1x8", 64);
   const auto space = space_of(base, Words{"tp=1,2,4", "pp=2,4", "rest=job"});
   ASSERT_TRUE(space);
   EXPECT_EQ(space->raw(), 6U);
@@ -52,7 +43,7 @@ TEST(Space, ListedRangedAndPinned) {
 }
 
 TEST(Space, DefaultsDivideAndExclusionsLeaveTheRest) {
-  const job::JobSpec base = job_of("llama3.1-8b", "h100-sxm-1x8");
+  const job::JobSpec base = job_of("llama3.1-8b", "h100-sxm-1x8", 64);
   const auto space = space_of(base, Words{"vpp!=1,2"});
   ASSERT_TRUE(space);
   EXPECT_EQ(listed(*space, AxisId::tp), "1,2,4,8");
@@ -64,7 +55,7 @@ TEST(Space, DefaultsDivideAndExclusionsLeaveTheRest) {
 }
 
 TEST(Space, AJobsOwnValueIsAlwaysThere) {
-  job::JobSpec base = job_of("llama3.1-8b", "h100-sxm-1x8");
+  job::JobSpec base = job_of("llama3.1-8b", "h100-sxm-1x8", 64);
   base.batch.micro = 6;
   base.recompute = {.granularity = job::Granularity::full, .layer_ids = {1, 2}};
   base.layout.first_stage_layers = 4;
@@ -81,7 +72,7 @@ TEST(Space, AJobsOwnValueIsAlwaysThere) {
 }
 
 TEST(Space, WordsOfRecomputation) {
-  const job::JobSpec base = job_of("llama3.1-8b", "h100-sxm-1x8");
+  const job::JobSpec base = job_of("llama3.1-8b", "h100-sxm-1x8", 64);
   const auto space =
       space_of(base, Words{"recompute=none,selective,selective:norm+activation,full,full:4,uniform:2"});
   ASSERT_TRUE(space);
@@ -93,7 +84,7 @@ TEST(Space, WordsOfRecomputation) {
 }
 
 TEST(Space, EveryFaultAtOnceWithTheNearestWord) {
-  const job::JobSpec base = job_of("llama3.1-8b", "h100-sxm-1x8");
+  const job::JobSpec base = job_of("llama3.1-8b", "h100-sxm-1x8", 64);
   const auto space = space_of(base, Words{"tpp=1", "tp=x", "schedule=zb-h3", "pp=2", "pp=4",
                                           "sharding=hsdp", "cp!=1,2,4,8", "rest=none", "offload=200"});
   ASSERT_FALSE(space);
@@ -107,7 +98,7 @@ TEST(Space, EveryFaultAtOnceWithTheNearestWord) {
 }
 
 TEST(Space, PlacesOfCandidatesGoBothWays) {
-  const auto space = space_of(job_of("mixtral-8x7b", "h100-sxm-2x8"), Words{});
+  const auto space = space_of(job_of("mixtral-8x7b", "h100-sxm-2x8", 64), Words{});
   ASSERT_TRUE(space);
   const std::uint64_t raw = space->raw();
   for (std::uint64_t i = 0; i < 1000; ++i) {
@@ -119,7 +110,7 @@ TEST(Space, PlacesOfCandidatesGoBothWays) {
 
 // The header's example, and all of the layers wherever they stand.
 TEST(Space, BalancedStagesPutTheExtrasInTheMiddle) {
-  job::JobSpec s = job_of("deepseek-v3", "h100-sxm-1x8");
+  job::JobSpec s = job_of("deepseek-v3", "h100-sxm-1x8", 64);
   ASSERT_EQ(s.model.layers(), 61);
   const std::vector<job::StageLayout> four = balanced_stages(s, 4);
   EXPECT_EQ(four[0].layers, 15);
@@ -144,7 +135,7 @@ TEST(Walk, CountsAddUpAndEqualBruteForce) {
        "recompute=none,full,full:2,uniform:2", "rest=job"}};
   for (const char* model : {"llama3.1-8b", "mixtral-8x7b"}) {
     for (const Words& words : axes) {
-      const auto space = space_of(job_of(model, "h100-sxm-1x8"), words);
+      const auto space = space_of(job_of(model, "h100-sxm-1x8", 64), words);
       ASSERT_TRUE(space);
       const Count counted = count(*space);
       EXPECT_EQ(counted.raw, counted.legal + counted.removed.total());
@@ -167,7 +158,7 @@ TEST(Walk, CountsAddUpAndEqualBruteForce) {
 
 TEST(Walk, ARuleOfOneAxisRemovesAllThatFollows) {
   const auto space =
-      space_of(job_of("llama3.1-8b", "h100-sxm-1x8"), Words{"tp=1,3", "mbs=1,2,4", "sp=true,false",
+      space_of(job_of("llama3.1-8b", "h100-sxm-1x8", 64), Words{"tp=1,3", "mbs=1,2,4", "sp=true,false",
                                                             "pp=1,2", "rest=job"});
   const Count counted = count(*space);
   for (std::size_t i = 0; i < rules().size(); ++i) {

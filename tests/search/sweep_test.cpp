@@ -20,6 +20,7 @@
 #include "eratos/search/legality.h"
 #include "eratos/search/space.h"
 #include "eratos/search/sweep.h"
+#include "search/jobs.h"
 
 namespace eratos::search {
 namespace {
@@ -33,16 +34,6 @@ Outcome run(Method& method, Evaluator& evaluator) {
     for (const Ask& ask : asks) tells.push_back(evaluator.answer(ask));
     method.tell(tells);
   }
-}
-
-job::JobSpec job_of(const char* model, const char* cluster) {
-  job::JobSpec s;
-  s.model = *reader::load_model(model);
-  s.framework = *reader::load_framework("megatron");
-  s.cluster = *reader::load_cluster(cluster);
-  s.parallel.sharding = parallel::Sharding::zero1;
-  s.batch = {1, 128, 4096};
-  return s;
 }
 
 const std::vector<std::string> kAxesUsed{"tp=1..8",
@@ -60,7 +51,7 @@ const std::vector<std::string> kAxesUsed{"tp=1..8",
 TEST(Sweep, ComesWithinAFewPercentOfTheOptimum) {
   for (const char* model : {"llama3.1-8b", "llama3.1-70b", "mixtral-8x7b", "mixtral-8x22b"}) {
     for (const char* cluster : {"h100-sxm-2x8", "h100-sxm-8x8"}) {
-      job::JobSpec base = job_of(model, cluster);
+      job::JobSpec base = job_of(model, cluster, 128);
       std::vector<std::string> axes = kAxesUsed;
       if (!model::is_moe(base.model)) std::erase(axes, "ep=1..8");
       const auto space = space_of(base, axes);
@@ -83,7 +74,7 @@ TEST(Sweep, ComesWithinAFewPercentOfTheOptimum) {
 }
 
 TEST(Sweep, TheSameAnswerEveryTime) {
-  const auto space = space_of(job_of("mixtral-8x7b", "h100-sxm-2x8"), kAxesUsed);
+  const auto space = space_of(job_of("mixtral-8x7b", "h100-sxm-2x8", 128), kAxesUsed);
   const calibration::Calibration calibration = *reader::load_calibration("h100-sxm");
   Evaluator a(*space, calibration, {});
   Evaluator b(*space, calibration, {});
@@ -97,7 +88,7 @@ TEST(Sweep, TheSameAnswerEveryTime) {
 }
 
 TEST(Sweep, NothingLegalIsSaidWithItsRules) {
-  const auto space = space_of(job_of("llama3.1-8b", "h100-sxm-1x8"),
+  const auto space = space_of(job_of("llama3.1-8b", "h100-sxm-1x8", 128),
                               std::vector<std::string>{"tp=3,5", "rest=job"});
   const calibration::Calibration calibration = *reader::load_calibration("h100-sxm");
   Evaluator evaluator(*space, calibration, {});

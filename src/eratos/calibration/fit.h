@@ -12,15 +12,16 @@
 //
 // n^(-1/2): a source of 900 rows weighs as much as 30 independent ones, since its rows share
 // whatever is odd about their room. A constant that no row informs stays at its prior.
-// A class is a constant that no row reads: its members' priors are its value, so what the rows say of
-// some members moves where the others start.
-// Source of the method: Levenberg-Marquardt on ln x with residuals reweighted for Student's t (Lange,
-// Little and Taylor, Robust statistical modeling using the t distribution, JASA 84 (1989) 881), bounds
-// by an active set.
-// Source of kNoise and kFreedom: residuals of the runs on docs/ACCURACY.md have medians about 3% and 90th
-// percentiles about 12%, four times as much, where a normal law has 2.4 times; t with two degrees of
-// freedom has 0.82 and 2.92 of its scale: 3.3% and 11.7% at 4%. The same layout in several releases
-// differs by 1.9% in the median and 13.7% at the 90th percentile: a heavier tail still.
+// A class is a constant that no row reads: its members' priors are its value, so what the rows say
+// of some members moves where the others start.
+// Source of the method: Levenberg-Marquardt on ln x with residuals reweighted for Student's t
+// (Lange, Little and Taylor, Robust statistical modeling using the t distribution, JASA 84 (1989)
+// 881), bounds by an active set.
+// Source of kNoise and kFreedom: residuals of the runs on docs/ACCURACY.md have medians about 3%
+// and 90th percentiles about 12%, four times as much, where a normal law has 2.4 times; t with two
+// degrees of freedom has 0.82 and 2.92 of its scale: 3.3% and 11.7% at 4%. The same layout in
+// several releases differs by 1.9% in the median and 13.7% at the 90th percentile: a heavier tail
+// still.
 //
 // Worked example: one constant of prior 1 and spread 0.1, one row that asks for x = 1.1 and whose
 // time is proportional to x, so r = u - ln 1.1. Where the slopes meet, 2 u / 0.1^2 = 6 (-r) /

@@ -68,10 +68,7 @@ std::string compare_json(const std::vector<Compared>& all, const std::vector<Ref
   for (std::size_t i = 0; i < all.size(); ++i) {
     Node one = Node::mapping();
     one.set("label", Node::string(all[i].label));
-    Node answer = project_node(all[i].answer);
-    for (text::Entry& entry : answer.entries()) {
-      one.set(entry.key, std::move(entry.value));
-    }
+    put_all(one, project_node(all[i].answer));
     one.set("hardware", all[i].hardware);
     if (i > 0) {
       one.set("against_first", against(*all[0].answer.projection, *all[i].answer.projection));

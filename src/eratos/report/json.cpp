@@ -147,6 +147,10 @@ Node document(const std::string& version) {
   return out;
 }
 
+void put_all(Node& out, Node from) {
+  for (text::Entry& entry : from.entries()) out.set(entry.key, std::move(entry.value));
+}
+
 Node warnings_node(const std::vector<projection::Warning>& warnings) {
   Node list = Node::sequence();
   for (const projection::Warning& w : warnings) {
@@ -219,8 +223,7 @@ Node project_node(const Answer& a) {
 
 std::string project_json(const Answer& a) {
   Node out = document(a.version);
-  Node answer = project_node(a);
-  for (text::Entry& entry : answer.entries()) out.set(entry.key, std::move(entry.value));
+  put_all(out, project_node(a));
   return text::to_json(out) + '\n';
 }
 

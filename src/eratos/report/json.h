@@ -27,6 +27,8 @@ std::string explanation_json(const projection::Explanation& e, const std::string
 
 // {schema, eratos}: what every JSON document begins with.
 text::Node document(const std::string& version);
+// Appends the entries of one mapping to another.
+void put_all(text::Node& out, text::Node from);
 text::Node warnings_node(const std::vector<projection::Warning>& warnings);
 // The memory object of `project`, shared with `check`.
 text::Node memory_node(const projection::MemoryAnswer& m);

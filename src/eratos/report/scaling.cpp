@@ -90,8 +90,7 @@ std::string scaling_json(const std::vector<const SearchAnswer*>& each) {
     if (!a->top.empty()) {
       one.set("efficiency", number(rate_of(*a) / first));
     }
-    Node answer = search_node(*a);
-    for (text::Entry& entry : answer.entries()) one.set(entry.key, std::move(entry.value));
+    put_all(one, search_node(*a));
     list.append(std::move(one));
   }
   out.set("scaling", std::move(list));

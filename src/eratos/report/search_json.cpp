@@ -78,8 +78,7 @@ Node ranked_node(const SearchAnswer& a, const Ranked& one) {
   out.set("within_error_band", Node::boolean(one.within_band));
   if (a.own != nullptr)
     out.set("gain_over_job", number(figure_of(*a.own) / figure_of(one.answer) - 1));
-  Node answer = project_node(one.answer);
-  for (text::Entry& entry : answer.entries()) out.set(entry.key, std::move(entry.value));
+  put_all(out, project_node(one.answer));
   return out;
 }
 
@@ -152,8 +151,7 @@ Node search_node(const SearchAnswer& a) {
 
 std::string search_json(const SearchAnswer& a) {
   Node out = document(a.version);
-  Node answer = search_node(a);
-  for (text::Entry& entry : answer.entries()) out.set(entry.key, std::move(entry.value));
+  put_all(out, search_node(a));
   return text::to_json(out) + '\n';
 }
 

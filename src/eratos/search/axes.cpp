@@ -221,8 +221,7 @@ std::vector<Value> chunk_values(int layers) {
 
 // What Megatron-LM recomputes by module (--recompute-modules core_attn, layernorm, moe_act or mlp,
 // mla_up_proj), one by one, and all but the products of mlp together; whole layers; the first 1, 2,
-// 4,
-// ... of a stage.
+// 4 and so on of a stage.
 std::vector<Value> recompute_values(Space& space) {
   std::vector<Value> out{recompute_value(space, {})};
   const model::Architecture& a = space.base.model;

@@ -357,8 +357,15 @@ bool moe_overlap_dispatcher(const Partial& p) {
   return p.job.overlap.moe_a2a && (d == job::Dispatcher::allgather || d == job::Dispatcher::einsum);
 }
 
+// Whole layers, or the experts of one: what is made again would exchange its rows again. Newer releases
+// take whole model chunks, which no job here can say.
 bool moe_overlap_recompute(const Partial& p) {
-  return p.job.overlap.moe_a2a && p.job.recompute.granularity == Granularity::full;
+  const job::RecomputeSpec& r = p.job.recompute;
+  const auto has = [&](ops::Module m) { return r.modules.test(static_cast<std::size_t>(m)); };
+  return p.job.overlap.moe_a2a &&
+         (r.granularity == Granularity::full ||
+          (r.granularity == Granularity::selective &&
+           (has(ops::Module::expert_in) || has(ops::Module::expert_out))));
 }
 
 bool moe_overlap_chunks(const Partial& p) {
@@ -542,7 +549,8 @@ constexpr Rule kRules[] = {
     {"moe-overlap-dispatcher", Ground::framework, axes({AxisId::dispatcher, AxisId::overlap_moe}),
      moe_overlap_dispatcher, "overlapped expert traffic is an all-to-all", kMegatronConfig},
     {"moe-overlap-recompute", Ground::framework, axes({AxisId::recompute, AxisId::overlap_moe}),
-     moe_overlap_recompute, "no full recomputation under overlapped expert traffic",
+     moe_overlap_recompute,
+     "no recomputation of whole layers or of experts under overlapped expert traffic",
      kMegatronConfig},
     {"moe-overlap-chunks", Ground::framework, axes({AxisId::pp, AxisId::vpp, AxisId::overlap_moe}),
      moe_overlap_chunks, "under a pipeline, overlapped expert traffic needs chunks",

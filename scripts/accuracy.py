@@ -59,6 +59,21 @@ five layouts at least, suspect ones left out ([USING](USING.md#validate)). Regre
 best measured layout is faster than the one projected fastest. Rank correlation: Spearman's.
 """
 
+PICKS = """Those of the groups above with 20 measured layouts or more, and beside them the layouts of the same job
+that ran out of memory: the pick is the fastest by projection of those projected to fit. Regret: by how much
+the best measured layout is faster than the fastest by projection of the measured ones. A run that ran out
+of memory must not be the pick, and may hardly stand among the ten fastest by projection.
+"""
+
+# What, the figure of `picks`, bar.
+PICK_BARS = [
+    ("regret, median group", lambda p: p["regret"]["median"], 0.025),
+    ("picks that ran out of memory", lambda p: p["picked_oom"] / p["n_groups"], 0.0),
+    ("top-10 places taken by runs out of memory", lambda p: p["top_places_oom"] / p["top_places"], 0.03),
+    ("the same, of groups in which a run is known to have run out",
+     lambda p: p["top_places_oom"] / max(p["top_places_beside_oom"], 1), 0.03),
+]
+
 BANDS = """Share of runs whose measured step, or peak, lies inside the band that is printed with the projection
 (`confidence`). The bands mean to hold 80%; suspect steps are left out. Group left out: the band is
 counted out anew without the runs of the judged one's model, accelerator and source, so that no run
@@ -197,6 +212,33 @@ def ranking(answers):
     return table(["layouts of one job", "groups", "runs", "regret, median group",
                   "regret, 90% of groups", "regret, worst group", "rank correlation, median group",
                   "10% of groups are below", "least"], rows)
+
+
+def all_picks(binary, runs):
+    """`picks` of all files together: a layout that ran out of memory may stand in another one."""
+    names = sorted(p.stem for p in runs.glob("*.csv"))
+    models = sorted(runs.glob("models_*.yaml"), key=lambda p: (p.stem != "models_others", p.name))
+    command = [str(binary), "validate", *(str(runs / f"{n}.csv") for n in names), "--format", "json"]
+    for path in models:
+        command += ["--models", str(path)]
+    return asked(command)["summary"]["picks"]
+
+
+def picks(found):
+    if not found["groups"]:
+        return ""
+    rows = []
+    for what, figure, bar in PICK_BARS:
+        value = figure(found)
+        rows.append([what, percent(value), percent(bar), "met" if value <= bar else "missed"])
+    out = table([f"{found['n_groups']} groups, {found['n_rows']} layouts, {found['n_oom']} out of memory",
+                 "figure", "bar", ""], rows)
+    rows = [[f"{g['family']}: {g['name']}", str(g["n"]), str(g["n_oom"]), str(g["n_said_not_to_fit"]),
+             percent(g["regret"]), "yes" if g["picked_oom"] else "no",
+             f"{g['top_places_oom']} of {g['top_places']}"] for g in found["groups"]]
+    return out + "\n### Picks, group by group\n\n" + table(
+        ["group", "measured", "out of memory", "measured, said not to fit", "regret", "pick ran out",
+         "top 10 that ran out"], rows)
 
 
 def bands(answers):
@@ -339,6 +381,7 @@ def main():
         "## Memory by family\n", errors(answers, "by_family", "memory"),
         "## Confidence bands\n", BANDS, bands(answers),
         "## Ranking\n", RANKING, ranking(answers),
+        "## Picks\n", PICKS, picks(all_picks(arguments.binary, arguments.runs)),
         "## Schedules against one another\n", schedules(answers),
         "## Does it fit\n", feasibility(answers),
         "## Not projected, by reason\n", skipped(answers),

@@ -14,6 +14,7 @@ TOLERANCES = [
     ("Memory by family", "90th percentile", 0.5),
     ("Ranking", "regret, median group", 0.5),
     ("Ranking", "regret, 90% of groups", 1.0),
+    ("Picks", "figure", 0.5),
 ]
 
 # Heading and column whose counts may not fall: fewer runs judged are no better accuracy.

@@ -29,11 +29,23 @@ PAGE = """# Accuracy
 | layouts of one job | groups | runs | regret, median group | regret, 90% of groups |
 |---|--:|--:|--:|--:|
 | file: toys | 3 | 20 | 1.0% | {regret}% |
+
+## Picks
+
+| 3 groups, 60 layouts, 9 out of memory | figure | bar | |
+|---|--:|--:|--:|
+| picks that ran out of memory | {picks}% | 0.0% | met |
+
+### Picks, group by group
+
+| group | measured | out of memory | measured, said not to fit | regret | pick ran out |
+|---|--:|--:|--:|--:|--:|
+| toys: toy on 8 | 20 | 9 | 0 | 1.0% | no |
 """
 
 
-def page(median=4.0, p90=12.0, runs=7, regret=5.0):
-    return PAGE.format(median=median, p90=p90, runs=runs, regret=regret)
+def page(median=4.0, p90=12.0, runs=7, regret=5.0, picks=0.0):
+    return PAGE.format(median=median, p90=p90, runs=runs, regret=regret, picks=picks)
 
 
 def sentences(before, after):
@@ -61,6 +73,9 @@ class Check(unittest.TestCase):
                          ["Throughput by family, file: toys: 90th percentile 12.0% -> 12.6%, more "
                           "than 0.5 points worse"])
         self.assertEqual(len(sentences(page(), page(regret=6.1))), 1)
+        self.assertEqual(sentences(page(), page(picks=33.3)),
+                         ["Picks, picks that ran out of memory: figure 0.0% -> 33.3%, more than 0.5 "
+                          "points worse"])
 
     def test_fewer_runs_fail(self):
         self.assertEqual(sentences(page(), page(runs=6)),

@@ -200,6 +200,7 @@ Accuracy summarise(const std::vector<AccuracyRow>& rows) {
   out.feasibility = feasibility(rows);
   out.schedules = schedule_pairs(rows);
   out.ranking = rank_layouts(rows);
+  out.picks = pick_layouts(rows);
   out.by_gpu = grouped(rows, [](const AccuracyRow& r) -> const std::string& { return r.gpu; });
   out.by_framework =
       grouped(rows, [](const AccuracyRow& r) -> const std::string& { return r.framework; });

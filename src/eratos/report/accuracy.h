@@ -15,6 +15,7 @@
 
 #include "eratos/base/units.h"
 #include "eratos/calibration/residuals.h"
+#include "eratos/report/accuracy_picks.h"
 #include "eratos/report/accuracy_ranking.h"
 #include "eratos/report/table.h"
 
@@ -150,6 +151,7 @@ struct Accuracy {
   std::map<std::string, Group> by_family;
   std::map<std::string, SchedulePairs> schedules;  // by family; only those that have pairs
   std::map<std::string, Ranking> ranking;          // by family; only those that have groups
+  Picks picks;
 };
 Accuracy summarise(const std::vector<AccuracyRow>& rows);
 

@@ -115,6 +115,38 @@ Node ranking_node(const std::map<std::string, Ranking>& ranking) {
   return out;
 }
 
+Node picks_node(const Picks& picks) {
+  Node out = Node::mapping();
+  out.set("n_groups", Node::integer(static_cast<int>(picks.groups.size())));
+  out.set("n_groups_without_pick", Node::integer(picks.none));
+  out.set("n_rows", Node::integer(picks.rows));
+  out.set("n_oom", Node::integer(picks.rows_oom));
+  out.set("regret", three({"median", "p90", "worst"}, picks.regret_median, picks.regret_p90,
+                          picks.regret_worst));
+  out.set("picked_oom", Node::integer(picks.picks_oom));
+  out.set("top_places", Node::integer(picks.top));
+  out.set("top_places_oom", Node::integer(picks.top_oom));
+  out.set("top_places_beside_oom", Node::integer(picks.top_beside_oom));
+  Node list = Node::sequence();
+  for (const PickedGroup& g : picks.groups) {
+    Node group = Node::mapping();
+    group.set("family", Node::string(g.family));
+    group.set("name", Node::string(g.name));
+    group.set("n", Node::integer(g.n));
+    group.set("n_oom", Node::integer(g.n_oom));
+    group.set("n_said_not_to_fit", Node::integer(g.denied));
+    group.set("regret", number(g.regret));
+    group.set("best", Node::string(g.best));
+    group.set("picked", Node::string(g.picked));
+    group.set("picked_oom", Node::boolean(g.picked_oom));
+    group.set("top_places", Node::integer(g.top));
+    group.set("top_places_oom", Node::integer(g.top_oom));
+    list.append(std::move(group));
+  }
+  out.set("groups", std::move(list));
+  return out;
+}
+
 Node measured_node(const AccuracyRow& row) {
   Node out = Node::mapping();
   if (!row.from.empty()) {
@@ -251,6 +283,7 @@ std::string accuracy_json(const std::vector<AccuracyRow>& rows, const std::strin
   summary.set("feasibility", feasibility_node(a.feasibility));
   summary.set("schedules", schedules_node(a.schedules));
   summary.set("ranking", ranking_node(a.ranking));
+  summary.set("picks", picks_node(a.picks));
   summary.set("skipped", std::move(skipped));
   summary.set("by_gpu", groups_node(a.by_gpu));
   summary.set("by_framework", groups_node(a.by_framework));

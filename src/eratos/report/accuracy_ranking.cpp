@@ -33,11 +33,6 @@ std::vector<double> ranks(const std::vector<double>& values) {
   return out;
 }
 
-bool counts(const AccuracyRow& row) {
-  return row.throughput_error().has_value() && row.suspect.empty() && row.excluded.empty() &&
-         !row.but_layout.empty();
-}
-
 bool can_be_ranked(const Runs& runs) {
   std::set<std::string> layouts;
   std::set<double> speeds;
@@ -95,6 +90,11 @@ void summarise(Ranking& out) {
 
 }  // namespace
 
+bool is_ranked(const AccuracyRow& row) {
+  return row.throughput_error().has_value() && row.suspect.empty() && row.excluded.empty() &&
+         !row.but_layout.empty();
+}
+
 double rank_correlation(const std::vector<double>& a, const std::vector<double>& b) {
   const std::vector<double> x = ranks(a);
   const std::vector<double> y = ranks(b);
@@ -114,7 +114,7 @@ std::map<std::string, Ranking> rank_layouts(const std::vector<AccuracyRow>& rows
   // A run may stand in two files: it is ranked once in each.
   std::map<std::string, Runs> alike;
   for (const AccuracyRow& row : rows) {
-    if (!counts(row)) continue;
+    if (!is_ranked(row)) continue;
     alike[row.family + '\n' + row.file + '\n' + row.from + '\n' + row.but_layout].push_back(&row);
   }
   std::map<std::string, Ranking> out;

@@ -48,6 +48,9 @@ struct Ranking {
 // Spearman's, of values at the same places; equal lengths. 0 when either does not vary.
 double rank_correlation(const std::vector<double>& a, const std::vector<double>& b);
 
+// Is its speed one that a ranking looks at?
+bool is_ranked(const AccuracyRow& row);
+
 // By family, those without a group left out.
 std::map<std::string, Ranking> rank_layouts(const std::vector<AccuracyRow>& rows);
 

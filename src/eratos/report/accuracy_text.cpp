@@ -95,6 +95,31 @@ std::string ranking_table(const std::map<std::string, Ranking>& ranking, const S
   return table.text(2, style) + '\n';
 }
 
+std::string picks_table(const Picks& picks, const Style& style) {
+  if (picks.groups.empty()) return "";
+  Table table({{"picks of 20 layouts and more"},
+               {"runs", Align::right},
+               {"out of memory", Align::right},
+               {"said not to fit", Align::right},
+               {"regret", Align::right},
+               {"pick"},
+               {"top 10 out of memory", Align::right}});
+  const auto whole = [](int n) { return thousands(n); };
+  for (const PickedGroup& g : picks.groups) {
+    table.row({g.name, whole(g.n), whole(g.n_oom), whole(g.denied), percent(g.regret),
+               g.picked_oom ? "out of memory" : "runs",
+               fmt::format("{} of {}", g.top_oom, g.top)});
+  }
+  table.row({fmt::format("median of {} groups", picks.groups.size()), whole(picks.rows),
+             whole(picks.rows_oom), "", percent(picks.regret_median),
+             fmt::format("{} out of memory", picks.picks_oom),
+             fmt::format("{} of {}", picks.top_oom, picks.top)},
+            true);
+  std::string out = table.text(2, style);
+  if (picks.none > 0) out += fmt::format("  {} groups have nothing that fits\n", picks.none);
+  return out + '\n';
+}
+
 std::string skipped_table(const std::map<std::string, int>& skipped, const Style& style) {
   if (skipped.empty()) return "";
   std::vector<std::pair<std::string, int>> rows(skipped.begin(), skipped.end());
@@ -126,6 +151,7 @@ std::string accuracy_text(const std::vector<AccuracyRow>& rows, const Style& sty
   out += feasibility_table(a.feasibility, style);
   out += schedule_table(a.schedules, style);
   out += ranking_table(a.ranking, style);
+  out += picks_table(a.picks, style);
   out += skipped_table(a.skipped, style);
   out.pop_back();
   return out;

@@ -32,6 +32,8 @@ namespace eratos::collective {
 struct GroupPlacement {
   int size = 1;
   InplaceVector<int, 4> members;
+
+  friend bool operator==(const GroupPlacement&, const GroupPlacement&) = default;
 };
 
 // Worked example: dp 16 with stride 8 on nodes of 8: members {1, 16}. With stride 2: {4, 16}.
@@ -58,6 +60,8 @@ struct CurveRow {
   double alpha = 0;             // s
   double seconds_per_byte = 0;  // 1 / busbw; of a mesh, of one link: (gpus - 1) / busbw
   double gamma = 0;             // s / sqrt(byte)
+
+  friend bool operator==(const CurveRow&, const CurveRow&) = default;
 };
 using CurveRows = InplaceVector<CurveRow, 8>;  // by rising group size
 
@@ -67,6 +71,8 @@ struct LevelConstants {
   double seconds_per_byte = 0;  // one rank's share of the link
   bool between_nodes = false;
   bool in_switch_reduction = false;
+
+  friend bool operator==(const LevelConstants&, const LevelConstants&) = default;
 };
 
 struct CollectiveContext {
@@ -79,6 +85,8 @@ struct CollectiveContext {
   double network_alpha = 0;
   double network_gamma = 0;
   double network_decay = 0;
+
+  friend bool operator==(const CollectiveContext&, const CollectiveContext&) = default;
 };
 
 // Link rates of `cluster` times the calibration's shares times factors.collective. The fitted rows

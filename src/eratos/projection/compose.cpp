@@ -8,6 +8,7 @@
 #include "eratos/lower/lower.h"
 #include "eratos/lower/step.h"
 #include "eratos/projection/state.h"
+#include "eratos/schedule/steady.h"
 
 namespace eratos::projection {
 
@@ -162,39 +163,84 @@ void rank_memory(const job::CheckedJob& job, const memory::StateRules& state,
   memory::stage_memory(programs, rank_input(job, frame, rank, w), state, job.spec->framework, out);
 }
 
-StepTime step_time(const job::CheckedJob& job, const Pricing& pricing, const Workspace& w, int rank,
-                   double forward, double backward) {
-  StepTime out;
-  double reduce = 0;
-  double may_hide = 0;  // of it
-  double reduce_share = 0;
-  double gather = 0;
-  double gather_share = 0;
+StepPrice step_price(const job::CheckedJob& job, const Pricing& pricing,
+                     const std::vector<ops::Op>& ops) {
+  StepPrice out;
   double host = 0;
-  for (const ops::Op& op : w.lowered.step_ops[static_cast<std::size_t>(rank)]) {
+  for (const ops::Op& op : ops) {
     const double t = price(op, pricing);
     const auto* c = std::get_if<ops::Collective>(&op.work);
     if (c == nullptr || op.stream != ops::Stream::dp) {
       out.optimizer += t;
       if (c == nullptr) host += op.kernels * job.spec->framework.host.per_kernel.value;
     } else if (op.module == ops::Module::parameter_gather) {
-      gather += t;
-      gather_share = std::max(gather_share, c->overlappable);
+      out.gather += t;
+      out.gather_share = std::max(out.gather_share, c->overlappable);
     } else {
-      reduce += t;
-      if (c->overlappable > 0) may_hide += t;
-      reduce_share = std::max(reduce_share, c->overlappable);
+      out.reduce += t;
+      if (c->overlappable > 0) out.may_hide += t;
+      out.reduce_share = std::max(out.reduce_share, c->overlappable);
     }
   }
   // The gradient's norm has come back to the host before the update is launched.
   out.optimizer = std::max(out.optimizer, host);
-  const double kappa = job.spec->framework.overlap.contention;
-  const double hidden_reduce = std::min(may_hide, reduce_share * backward);
-  const double hidden_gather = std::min(gather, gather_share * forward);
-  out.dp_exposed = reduce - hidden_reduce + gather - hidden_gather +
-                   kappa * (hidden_reduce + hidden_gather);
-  if (reduce + gather > 0) out.dp_share = out.dp_exposed / (reduce + gather);
   return out;
+}
+
+StepTime step_time(const job::CheckedJob& job, const StepPrice& p, const OnePass& pass) {
+  StepTime out;
+  out.optimizer = p.optimizer;
+  const double kappa = job.spec->framework.overlap.contention;
+  const double hidden_reduce = std::min(p.may_hide, p.reduce_share * pass.backward);
+  const double hidden_gather = std::min(p.gather, p.gather_share * pass.forward);
+  out.dp_exposed = p.reduce - hidden_reduce + p.gather - hidden_gather +
+                   kappa * (hidden_reduce + hidden_gather);
+  if (p.reduce + p.gather > 0) out.dp_share = out.dp_exposed / (p.reduce + p.gather);
+  return out;
+}
+
+namespace {
+
+// Trained tensors of a rank.
+double tensors_of(const job::CheckedJob& job, const Workspace& w, int rank) {
+  double tensors = 0;
+  for (int part = 0; part < lower::parts_of(job); ++part) {
+    for (const ops::StageItem& item : lower::part_of(job, w.lowered, rank, part).items) {
+      for (const ops::Parameter& q : w.lowered.programs[item.program].parameters) {
+        if (!q.frozen) tensors += q.copies * item.repeat;
+      }
+    }
+  }
+  return tensors;
+}
+
+}  // namespace
+
+double host_step(const job::CheckedJob& job, const Workspace& w) {
+  const auto& host = job.spec->framework.host;
+  if (job.parallel.sharding != parallel::Sharding::zero1 || job.parallel.dp < 2 ||
+      host.per_gathered_piece.value == 0) {
+    return host.per_step.value;
+  }
+  double most = 0;
+  for (int rank = 0; rank < job.parallel.pp; ++rank) {
+    if (!lower::steps_as_before(job, w.lowered, rank)) {
+      most = std::max(most, tensors_of(job, w, rank));
+    }
+  }
+  return host.per_step.value + host.per_gathered_piece.value * most * job.parallel.dp;
+}
+
+// total_of() counts the passes of an order that mixes whole and split backwards, so it needs all of it.
+Result<void> simulated_step(const job::CheckedJob& job, Workspace& w) {
+  const schedule::Schedule& schedule = schedule_of(job);
+  const schedule::Shape shape = shape_of(job);
+  const schedule::Costs costs = costs_of(job, w);
+  if (!schedule.side_by_side) {
+    return schedule::simulate_fast(schedule, shape, costs, w.order, w.schedule, w.timing);
+  }
+  auto ordered = schedule::make_order(schedule, shape, costs, w.order);
+  return ordered ? schedule::simulate(w.order, costs, w.schedule, w.timing) : ordered;
 }
 
 }  // namespace eratos::projection

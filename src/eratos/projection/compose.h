@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "eratos/projection/passes.h"
 #include "eratos/projection/projection.h"
 #include "eratos/projection/time.h"
 #include "eratos/projection/workspace.h"
@@ -24,6 +25,11 @@ const std::vector<memory::ProgramMemory>& memory_at(double load, Workspace& w, L
 // Bounds of the prepared job's programs, from below.
 const std::vector<ProgramBound>& bounds_of(const kernel::KernelContext& kernels, Workspace& w);
 
+// Times of the prepared job's programs, by index. `split`: the halves of backward too. Those that an
+// earlier job had are taken from there where every price is the same.
+const ProgramTime* times_of(const job::CheckedJob& job, const Pricing& pricing, bool split,
+                            Workspace& w);
+
 // Seconds of kernels alone: never above what time_program() finds, for communication is left out.
 double bound_of(const std::vector<ops::Op>& list, const kernel::KernelContext& kernels);
 
@@ -44,13 +50,37 @@ memory::StageInput rank_input(const job::CheckedJob& job, int rank, Workspace& w
 // launches (CUDA) is 25 to 30 passes of a layer.
 double lagging_buffers(const job::CheckedJob& job, int rank, const Workspace& w);
 
+// Once-a-step ops of a rank in seconds: gradients' reduction and what of it may run beside a
+// micro-batch's backward, parameters' gather and its share beside a forward, all else.
+struct StepPrice {
+  double reduce = 0;
+  double may_hide = 0;  // of it
+  double reduce_share = 0;
+  double gather = 0;
+  double gather_share = 0;
+  double optimizer = 0;
+};
+StepPrice step_price(const job::CheckedJob& job, const Pricing& pricing,
+                     const std::vector<ops::Op>& ops);
+
 struct StepTime {
   double dp_exposed = 0;
   double dp_share = 1;  // of the time of reduction and gather: what is exposed, contention included
   double optimizer = 0;
 };
-// Once-a-step ops of a rank, given one micro-batch's passes of it.
-StepTime step_time(const job::CheckedJob& job, const Pricing& pricing, const Workspace& w, int rank,
-                   double forward, double backward);
+// The same given one micro-batch's passes of the rank.
+StepTime step_time(const job::CheckedJob& job, const StepPrice& price, const OnePass& pass);
+
+// What the host adds to a step once, on the rank that waits longest for it.
+double host_step(const job::CheckedJob& job, const Workspace& w);
+
+// Simulates the job's schedule, times being there: w.timing.
+Result<void> simulated_step(const job::CheckedJob& job, Workspace& w);
+
+// Memory of the prepared job, whose held bytes (and times, where needs_times()) are there: fills w.peaks
+// and all of `out` but the bound. False where the schedule has no order.
+bool fit(const job::CheckedJob& job, const Options& options, Workspace& w, Screen& out);
+// Does the order of the job's schedule look at times?
+bool needs_times(const job::CheckedJob& job);
 
 }  // namespace eratos::projection

@@ -1,6 +1,8 @@
 // Programs of one job that the next one has too.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <variant>
 
 #include "eratos/base/check.h"
 #include "eratos/lower/lower.h"
@@ -28,6 +30,8 @@ void start(const job::CheckedJob& job, KeptPrograms& out) {
   out.rounding = job.spec->framework.memory.allocator_rounding;
   out.walked = 0;
   out.bounds.clear();
+  out.times.clear();
+  out.timed.clear();
   out.hits = 0;
   for (LoadedMemory& m : out.loaded) m.load = -1;
 }
@@ -145,6 +149,78 @@ const std::vector<ProgramBound>& bounds_of(const kernel::KernelContext& kernels,
     kept.bounds.push_back({bound_of(p.forward, kernels), bound_of(p.backward, kernels)});
   }
   return kept.bounds;
+}
+
+namespace {
+
+// A number that stands for equal prices.
+std::uint64_t number_of(const Pricing& pricing, Workspace& w) {
+  if (w.prices_number == 0 || !(w.priced_kernels == pricing.kernels) || !(w.priced_links == pricing.links)) {
+    w.priced_kernels = pricing.kernels;
+    w.priced_links = pricing.links;
+    ++w.prices_number;
+  }
+  return w.prices_number;
+}
+
+bool holds_for(const TimesKey& key, const job::JobSpec& spec, std::uint64_t prices, bool split,
+               const Pricing& pricing) {
+  if (key.prices != prices || key.split != split || key.graphed != spec.graph_modules ||
+      key.host_link != spec.cluster.accelerator.host_link.value ||
+      key.gpus_per_node != spec.cluster.gpus_per_node) {
+    return false;
+  }
+  for (std::size_t a = 0; a < key.placements.size(); ++a) {
+    if ((key.axes >> a & 1) != 0 && !(key.placements[a] == pricing.placements[a])) return false;
+  }
+  return true;
+}
+
+std::uint32_t axes_of(const ops::Program& p) {
+  std::uint32_t axes = 0;
+  for (const auto* list : {&p.forward, &p.backward}) {
+    for (const ops::Op& op : *list) {
+      const auto* c = std::get_if<ops::Collective>(&op.work);
+      if (c != nullptr) axes |= std::uint32_t{1} << static_cast<unsigned>(c->axis);
+    }
+  }
+  return axes;
+}
+
+void add_axes(std::uint32_t axes, const Pricing& pricing, TimesKey& key) {
+  for (std::size_t a = 0; a < key.placements.size(); ++a) {
+    if (((axes & ~key.axes) >> a & 1) != 0) key.placements[a] = pricing.placements[a];
+  }
+  key.axes |= axes;
+}
+
+}  // namespace
+
+const ProgramTime* times_of(const job::CheckedJob& job, const Pricing& pricing, bool split,
+                            Workspace& w) {
+  KeptPrograms& kept = *w.active;
+  const job::JobSpec& spec = *job.spec;
+  const std::uint64_t prices = number_of(pricing, w);
+  if (!holds_for(kept.times_key, spec, prices, split, pricing)) {
+    kept.timed.clear();
+    kept.times_key = {prices,
+                      split,
+                      spec.graph_modules,
+                      spec.cluster.accelerator.host_link.value,
+                      spec.cluster.gpus_per_node,
+                      0,
+                      pricing.placements};
+  }
+  const std::size_t count = w.lowered.program_count;
+  kept.timed.resize(count, 0);
+  if (kept.times.size() < count) kept.times.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (w.in_job[i] == 0 || kept.timed[i] != 0) continue;
+    time_program(w.lowered.programs[i], pricing, split, kept.times[i]);
+    kept.timed[i] = 1;
+    add_axes(axes_of(w.lowered.programs[i]), pricing, kept.times_key);
+  }
+  return kept.times.data();
 }
 
 }  // namespace eratos::projection

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "eratos/lower/lower.h"
+#include "eratos/projection/compose.h"
 #include "eratos/projection/state.h"
 #include "eratos/projection/workspace.h"
 
@@ -14,7 +15,9 @@ namespace {
 
 using parallel::OutputLayer;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+const PartTime& part_time(const Workspace& w, int place) { return w.parts[w.part_at[at(place)]]; }
 
 std::int64_t bytes_of_items(const Workspace& w, const ops::StageProgram& stage,
                             Bytes memory::ProgramMemory::*which) {
@@ -65,14 +68,19 @@ void fill_links(const job::CheckedJob& job, const Pricing& pricing, Workspace& w
   if (job.parallel.pp == 1) return;
   const double exposed = sends_block(job) ? 1.0 : spec.framework.overlap.pp_exposed;
   const int stride = parallel::group_of(job.parallel, Axis::pp).stride;
+  collective::GroupPlacement last;
+  Picoseconds link = 0;
   for (int copy = 0; copy < parallel::copies_of(placement); ++copy) {
     for (int stage = 0; stage + 1 < schedule::stage_count(shape, placement); ++stage) {
       const int here = schedule::slot_at(shape, placement, stage, copy);
       const int next = schedule::slot_at(shape, placement, stage + 1, copy);
-      const double send =
-          sending(job, pricing, w.lowered.stages[0].send,
-                  pair_of(here / shape.chunks, next / shape.chunks, stride, spec.cluster));
-      const Picoseconds link = to_picoseconds(Seconds{exposed * send});
+      const collective::GroupPlacement pair =
+          pair_of(here / shape.chunks, next / shape.chunks, stride, spec.cluster);
+      if (!(pair == last)) {
+        const double send = sending(job, pricing, w.lowered.stages[0].send, pair);
+        link = to_picoseconds(Seconds{exposed * send});
+        last = pair;
+      }
       w.links[at(here)].forward = link;
       w.links[at(next)].backward = link;
     }
@@ -180,60 +188,97 @@ void fill_held(const job::CheckedJob& job, Workspace& w) {
   }
 }
 
+namespace {
+
+bool alike(const ops::StageProgram& a, const ops::StageProgram& b) {
+  const auto same = [](const ops::StageItem& x, const ops::StageItem& y) {
+    return x.program == y.program && x.repeat == y.repeat;
+  };
+  return a.items.size() == b.items.size() &&
+         std::equal(a.items.begin(), a.items.end(), b.items.begin(), same);
+}
+
+// A part that takes what `part` of `rank` does and comes before it: of the chunk before, or of the
+// rank before. -1 where neither is alike.
+std::int64_t part_like(const job::CheckedJob& job, const Workspace& w, int rank, int part,
+                       int parts) {
+  const ops::StageProgram& stage = lower::part_of(job, w.lowered, rank, part);
+  const std::int64_t here = std::int64_t{rank} * parts + part;
+  if (part > 0 && alike(stage, lower::part_of(job, w.lowered, rank, part - 1))) return here - 1;
+  if (rank > 0 && alike(stage, lower::part_of(job, w.lowered, rank - 1, part))) return here - parts;
+  return -1;
+}
+
+PartTime time_part(const ops::StageProgram& stage, const ProgramTime* times, bool halves,
+                   double gap, const Pricing& pricing) {
+  const auto price = [&](ChunkPass pass) { return time_chunk(stage, times, pass, pricing); };
+  PartTime t{price(ChunkPass::forward), price(ChunkPass::backward), {}, {}};
+  if (halves) {
+    t.input_gradient = price(ChunkPass::input_gradient);
+    t.weight_gradient = price(ChunkPass::weight_gradient);
+  }
+  for (ChunkTime* pass : {&t.forward, &t.backward, &t.input_gradient}) pass->duration += gap;
+  return t;
+}
+
+void fill_chunk(const PartTime& t, schedule::ChunkCost& cost) {
+  cost.forward = rounded(t.forward);
+  cost.backward = rounded(t.backward);
+  cost.input_gradient = rounded(t.input_gradient);
+  cost.weight_gradient = rounded(t.weight_gradient);
+  cost.forward_hideable = to_picoseconds(Seconds{t.forward.sum.ep});
+  cost.backward_hideable = to_picoseconds(Seconds{t.backward.sum.ep});
+}
+
+// A rank's share of a cut output layer, `forward` and `backward` being its chunks'.
+void fill_output(const job::CheckedJob& job, double forward, double backward, PartTime& t,
+                 schedule::OutputCost& out) {
+  const bool one = job.parallel.output_layer == OutputLayer::one_barrier;
+  if (job.parallel.output_layer != OutputLayer::interlaced) {
+    t.forward.duration += kWaitingExchange * waiting(forward, backward);
+  }
+  out.output = rounded(t.forward) + (one ? rounded(t.input_gradient) : 0);
+  out.output_gradient = rounded(one ? t.weight_gradient : t.backward);
+}
+
+}  // namespace
+
+double gap_of(const job::CheckedJob& job) {
+  return job.parallel.pp > 1 ? job.spec->framework.host.per_blocking_send.value : 0.0;
+}
+
 void fill_times(const job::CheckedJob& job, const Pricing& pricing, Workspace& w) {
   const int pp = job.parallel.pp;
   const int chunks = parallel::chunks_of(job.parallel);
   const int parts = lower::parts_of(job);
   const bool split = schedule_of(job).splits_backward;
-  const bool cut = parts > chunks;
-  if (w.program_time.size() < w.lowered.program_count) w.program_time.resize(w.lowered.program_count);
-  for (std::size_t i = 0; i < w.lowered.program_count; ++i) {
-    if (w.in_job[i] != 0) {
-      time_program(w.lowered.programs[i], pricing, split || cut, w.program_time[i]);
-    }
-  }
+  const ProgramTime* const times = times_of(job, pricing, split || parts > chunks, w);
   fill_links(job, pricing, w);
-  const double gap =
-      pp > 1 && sends_block(job) ? job.spec->framework.host.per_blocking_send.value : 0.0;
-  w.parts.resize(at(pp * parts));
+  const double gap = sends_block(job) ? gap_of(job) : 0.0;
+  w.parts.clear();
+  w.part_at.resize(at(pp * parts));
   for (int rank = 0; rank < pp; ++rank) {
     double forward = 0;
     double backward = 0;
     for (int part = 0; part < parts; ++part) {
       const ops::StageProgram& stage = lower::part_of(job, w.lowered, rank, part);
-      const auto price = [&](ChunkPass pass) {
-        return time_chunk(stage, w.program_time.data(), pass, pricing);
-      };
-      PartTime& t = w.parts[at(rank * parts + part)];
-      t = {price(ChunkPass::forward), price(ChunkPass::backward), {}, {}};
-      if (split || part == chunks) {
-        t.input_gradient = price(ChunkPass::input_gradient);
-        t.weight_gradient = price(ChunkPass::weight_gradient);
-      }
-      if (part < chunks) {
-        for (ChunkTime* pass : {&t.forward, &t.backward, &t.input_gradient}) pass->duration += gap;
-      }
+      std::uint32_t& place = w.part_at[at(rank * parts + part)];
       if (part == chunks) {
-        const bool one = job.parallel.output_layer == OutputLayer::one_barrier;
-        if (job.parallel.output_layer != OutputLayer::interlaced) {
-          t.forward.duration += kWaitingExchange * waiting(forward, backward);
-        }
-        w.outputs[at(rank)].output = rounded(t.forward) + (one ? rounded(t.input_gradient) : 0);
-        w.outputs[at(rank)].output_gradient = rounded(one ? t.weight_gradient : t.backward);
+        place = static_cast<std::uint32_t>(w.parts.size());
+        w.parts.push_back(time_part(stage, times, true, 0, pricing));
+        fill_output(job, forward, backward, w.parts.back(), w.outputs[at(rank)]);
         continue;
       }
+      const std::int64_t like = part_like(job, w, rank, part, parts);
+      place = like >= 0 ? w.part_at[at(like)] : static_cast<std::uint32_t>(w.parts.size());
+      if (like < 0) w.parts.push_back(time_part(stage, times, split, gap, pricing));
+      const PartTime& t = w.parts[place];
       forward += t.forward.duration;
       backward += t.backward.duration;
-      schedule::ChunkCost& cost = w.chunks[at(rank * chunks + part)];
-      cost.forward = rounded(t.forward);
-      cost.backward = rounded(t.backward);
-      cost.input_gradient = rounded(t.input_gradient);
-      cost.weight_gradient = rounded(t.weight_gradient);
-      cost.forward_hideable = to_picoseconds(Seconds{t.forward.sum.ep});
-      cost.backward_hideable = to_picoseconds(Seconds{t.backward.sum.ep});
+      fill_chunk(t, w.chunks[at(rank * chunks + part)]);
     }
   }
-  if (cut) w.output_links = output_links(job, pricing, w.lowered.shares[0].send);
+  if (parts > chunks) w.output_links = output_links(job, pricing, w.lowered.shares[0].send);
 }
 
 schedule::Costs costs_of(const job::CheckedJob& job, Workspace& w) {
@@ -247,26 +292,42 @@ schedule::Costs costs_of(const job::CheckedJob& job, Workspace& w) {
           .limits = w.limits};
 }
 
-OnePass one_pass(const job::CheckedJob& job, const Workspace& w, int rank) {
+namespace {
+
+OnePass sum_of_parts(const job::CheckedJob& job, const Workspace& w, int rank,
+                     double ChunkTime::*which, double gap) {
   const int parts = lower::parts_of(job);
   const double copies = parallel::copies_of(job.parallel.placement);
   const bool split = schedule_of(job).splits_backward && !schedule_of(job).side_by_side;
   OnePass pass;
   for (int part = 0; part < parts; ++part) {
-    const PartTime& t = w.parts[static_cast<std::size_t>(rank * parts + part)];
-    const bool halves = split && part < parallel::chunks_of(job.parallel);
-    pass.forward += t.forward.duration / copies;
-    pass.backward +=
-        (halves ? t.input_gradient.duration + t.weight_gradient.duration : t.backward.duration) / copies;
+    const PartTime& t = part_time(w, rank * parts + part);
+    const bool model = part < parallel::chunks_of(job.parallel);
+    const double wait = model ? gap : 0.0;
+    pass.forward += (t.forward.*which + wait) / copies;
+    pass.backward += ((split && model ? t.input_gradient.*which + t.weight_gradient.*which
+                                      : t.backward.*which) +
+                      wait) /
+                     copies;
   }
   return pass;
+}
+
+}  // namespace
+
+OnePass one_pass(const job::CheckedJob& job, const Workspace& w, int rank) {
+  return sum_of_parts(job, w, rank, &ChunkTime::duration, 0);
+}
+
+OnePass longest_pass(const job::CheckedJob& job, const Workspace& w, int rank) {
+  return sum_of_parts(job, w, rank, &ChunkTime::longest, gap_of(job));
 }
 
 RankTotal total_of(const job::CheckedJob& job, const Workspace& w, int rank) {
   const int parts = lower::parts_of(job);
   RankTotal total;
   for (int part = 0; part < parts; ++part) {
-    const PartTime& t = w.parts[at(rank * parts + part)];
+    const PartTime& t = part_time(w, rank * parts + part);
     const Counts n = counts_of(job, w, rank, part);
     const std::array<std::pair<const ChunkTime*, double>, 4> passes{
         {{&t.forward, n.forward},

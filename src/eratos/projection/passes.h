@@ -24,9 +24,12 @@ struct PartTime {
 // Fills w.chunks' bytes (and w.outputs'), nothing else of them.
 void fill_held(const job::CheckedJob& job, Workspace& w);
 
-// Fills w.parts ([rank * parts + part], lower::part_of) and the times of w.chunks, w.links, w.outputs
-// and w.output_links.
+// Fills w.parts, w.part_at ([rank * parts + part], lower::part_of) and the times of w.chunks, w.links,
+// w.outputs and w.output_links.
 void fill_times(const job::CheckedJob& job, const Pricing& pricing, Workspace& w);
+
+// What each pass of a pipeline rank waits where its sends block.
+double gap_of(const job::CheckedJob& job);
 
 // Everything the schedule is told; views into `w`.
 schedule::Costs costs_of(const job::CheckedJob& job, Workspace& w);
@@ -37,6 +40,8 @@ struct OnePass {
   double backward = 0;
 };
 OnePass one_pass(const job::CheckedJob& job, const Workspace& w, int rank);
+// The same with nothing hidden and sends that block (Pricing::any_overlap): no switch makes it longer.
+OnePass longest_pass(const job::CheckedJob& job, const Workspace& w, int rank);
 
 // A rank's whole step by streams and modules, and its passes' time without waiting. Needs w.parts and,
 // for a schedule that mixes whole and split backwards, w.order.

@@ -171,8 +171,9 @@ Result<StepPicture> picture(const job::CheckedJob& job, const calibration::Calib
   for (int rank = 0; rank < job.parallel.pp; ++rank) {
     RankPicture& r = out.ranks.emplace_back();
     draw_ops(job, pricing, w, rank, micro_batch, out, r.ops);
-    const OnePass pass = one_pass(job, w, rank);
-    draw_step(step_time(job, pricing, w, rank, pass.forward, pass.backward),
+    const StepPrice step =
+        step_price(job, pricing, w.lowered.step_ops[static_cast<std::size_t>(rank)]);
+    draw_step(step_time(job, step, one_pass(job, w, rank)),
               out.timing.ranks[static_cast<std::size_t>(rank)].last_end, r.ops);
     memory::StageMemory stage;
     rank_memory(job, state, frame, rank, w.program_memory, w, stage);

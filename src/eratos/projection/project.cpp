@@ -10,7 +10,6 @@
 #include "eratos/projection/state.h"
 #include "eratos/projection/steps.h"
 #include "eratos/projection/warnings.h"
-#include "eratos/schedule/steady.h"
 
 namespace eratos::projection {
 
@@ -90,37 +89,6 @@ void hide_in_pairs(double hidden, PassTime& sum) {
   }
 }
 
-// total_of() counts the passes of an order that mixes whole and split backwards, so it needs all of it.
-Result<void> simulated_step(const schedule::Schedule& schedule, const schedule::Shape& shape,
-                            const schedule::Costs& costs, Workspace& w) {
-  if (!schedule.side_by_side) {
-    return schedule::simulate_fast(schedule, shape, costs, w.order, w.schedule, w.timing);
-  }
-  auto ordered = schedule::make_order(schedule, shape, costs, w.order);
-  return ordered ? schedule::simulate(w.order, costs, w.schedule, w.timing) : ordered;
-}
-
-// What the host adds to a step once, on the rank that waits longest for it.
-double host_step(const job::CheckedJob& job, const Workspace& w) {
-  const auto& host = job.spec->framework.host;
-  if (job.parallel.sharding != parallel::Sharding::zero1 || job.parallel.dp < 2) {
-    return host.per_step.value;
-  }
-  double most = 0;
-  for (int rank = 0; rank < job.parallel.pp; ++rank) {
-    double tensors = 0;
-    for (int part = 0; part < lower::parts_of(job); ++part) {
-      for (const ops::StageItem& item : lower::part_of(job, w.lowered, rank, part).items) {
-        for (const ops::Parameter& q : w.lowered.programs[item.program].parameters) {
-          if (!q.frozen) tensors += q.copies * item.repeat;
-        }
-      }
-    }
-    most = std::max(most, tensors);
-  }
-  return host.per_step.value + host.per_gathered_piece.value * most * job.parallel.dp;
-}
-
 // Returns matrix FLOPs of the whole step over all pipeline ranks.
 double answer_time(const job::CheckedJob& job, const Pricing& pricing, Workspace& w, TimeAnswer& out,
                    std::vector<Warning>& warnings) {
@@ -137,9 +105,7 @@ double answer_time(const job::CheckedJob& job, const Pricing& pricing, Workspace
     return 0;
   }
   const schedule::Schedule& schedule = schedule_of(job);
-  const schedule::Shape shape = shape_of(job);
-  const schedule::Costs costs = costs_of(job, w);
-  const auto simulated = simulated_step(schedule, shape, costs, w);
+  const auto simulated = simulated_step(job, w);
   if (!simulated) {
     warnings.push_back({"schedule-refused", simulated.error().front().message});
     return 0;
@@ -151,7 +117,8 @@ double answer_time(const job::CheckedJob& job, const Pricing& pricing, Workspace
   std::vector<StepTime> steps;
   for (int rank = 0; rank < pp; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    steps.push_back(step_time(job, pricing, w, rank, passes[r].forward, passes[r].backward));
+    steps.push_back(
+        step_time(job, step_price(job, pricing, w.lowered.step_ops[r]), passes[r]));
     const schedule::RankTime& t = w.timing.ranks[r];
     // Steps that run into one another are as far apart as the longest rank's own work lasts.
     const double last =

@@ -17,22 +17,19 @@ Picoseconds floor_picoseconds(double seconds) { return static_cast<Picoseconds>(
 
 }  // namespace
 
-Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibration,
-              const Options& options, Workspace& w) {
-  const job::JobSpec& spec = *job.spec;
-  const ops::LoadSpread spread = spread_of(job);
-  prepare_stages(job, w, ops::mean_of_most(spread, job.parallel.ep));
-  fill_held(job, w);
-  const schedule::Schedule& schedule = schedule_of(job);
-  const schedule::Shape shape = shape_of(job);
-  Screen out;
+bool needs_times(const job::CheckedJob& job) {
   // An order that looks at times is the same only for the same times.
-  const bool cut = job.parallel.output_layer != parallel::OutputLayer::last_stage;
-  if (schedule.generate_for != nullptr || cut) fill_times(job, make_pricing(job, calibration), w);
-  if (!schedule::find_peaks(schedule, shape, costs_of(job, w), w.order, w.peaks)) return out;
+  return schedule_of(job).generate_for != nullptr ||
+         job.parallel.output_layer != parallel::OutputLayer::last_stage;
+}
 
+bool fit(const job::CheckedJob& job, const Options& options, Workspace& w, Screen& out) {
+  if (!schedule::find_peaks(schedule_of(job), shape_of(job), costs_of(job, w), w.order, w.peaks)) {
+    return false;
+  }
   const memory::StateRules state = state_rules(job);
   const memory::StageInput frame = frame_of(job);
+  const ops::LoadSpread spread = spread_of(job);
   memory::StageMemory stage;
   RoutingAnswer routing;
   const std::vector<memory::ProgramMemory>* programs = &w.program_memory;
@@ -49,9 +46,22 @@ Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibr
     }
     out.least_peak = max(out.least_peak, stage.least);
   }
-  out.fits = spread.even() ? out.least_peak <= spec.cluster.accelerator.memory_visible *
-                                                    (1.0 - options.memory_margin)
+  out.fits = spread.even() ? out.least_peak <= job.spec->cluster.accelerator.memory_visible *
+                                                   (1.0 - options.memory_margin)
                            : enough(routing);
+  return true;
+}
+
+Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibration,
+              const Options& options, Workspace& w) {
+  const job::JobSpec& spec = *job.spec;
+  prepare_stages(job, w, ops::mean_of_most(spread_of(job), job.parallel.ep));
+  fill_held(job, w);
+  const schedule::Schedule& schedule = schedule_of(job);
+  const schedule::Shape shape = shape_of(job);
+  Screen out;
+  if (needs_times(job)) fill_times(job, make_pricing(job, calibration), w);
+  if (!fit(job, options, w, out)) return out;
 
   const kernel::KernelContext kernels =
       kernel::make_context(spec.cluster.accelerator, calibration.part, spec.framework.kernel,

@@ -65,6 +65,7 @@ void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, Half ha
     *exposed[s] = communication[s] - hidden;
     out.module[index_of(owner[s])] -= hidden;
     room -= hidden;
+    out.hidden += hidden;
     slowed += kappa * hidden;
   }
   out.compute += slowed;
@@ -79,6 +80,7 @@ void add(PassTime& to, const PassTime& from, double times) {
   to.ep += from.ep * times;
   to.dp += from.dp * times;
   to.copies += from.copies * times;
+  to.hidden += from.hidden * times;
   to.kernels += from.kernels * times;
   to.flops += from.flops * times;
   for (std::size_t i = 0; i < kModules; ++i) to.module[i] += from.module[i] * times;
@@ -87,12 +89,12 @@ void add(PassTime& to, const PassTime& from, double times) {
 namespace {
 
 // A pass of one MoE layer on the host, beyond its launches.
-double moe_layer_host(const job::JobSpec& spec) {
+double moe_layer_host(const job::JobSpec& spec, bool overlap) {
   const framework::HostCosts& host = spec.framework.host;
   double seconds = host.per_moe_layer.value;
   if (!spec.graph_modules.test(index_of(ops::Module::router))) seconds += host.per_moe_router.value;
   if (spec.routing.dispatcher == job::Dispatcher::alltoall) seconds += host.per_moe_wait.value;
-  if (spec.overlap.moe_a2a) seconds += host.per_moe_overlap.value;
+  if (overlap) seconds += host.per_moe_overlap.value;
   return seconds;
 }
 
@@ -147,11 +149,24 @@ Pricing make_pricing(const job::CheckedJob& job, const calibration::Calibration&
   p.kernels = kernel::make_context(spec.cluster.accelerator, calibration.part, spec.framework.kernel,
                                    spec.framework.attention_kernel, kernel::Setting::in_training);
   p.links = collective::make_context(spec.cluster, calibration.part, spec.framework.kernel);
-  for (std::size_t a = 0; a < p.placements.size(); ++a) {
-    p.placements[a] =
-        collective::place(parallel::group_of(job.parallel, static_cast<Axis>(a)), spec.cluster);
-  }
+  price_for(job, p);
   return p;
+}
+
+void price_for(const job::CheckedJob& job, Pricing& pricing) {
+  pricing.job = &job;
+  for (std::size_t a = 0; a < pricing.placements.size(); ++a) {
+    pricing.placements[a] = collective::place(
+        parallel::group_of(job.parallel, static_cast<Axis>(a)), job.spec->cluster);
+  }
+}
+
+bool hiding_pays(const framework::FrameworkProfile& profile) {
+  const framework::OverlapRules& r = profile.overlap;
+  const auto is_share = [](double x) { return x >= 0 && x <= 1; };
+  return is_share(r.contention) && is_share(r.tp_share) && is_share(r.ep_share) &&
+         is_share(r.dp_share) && is_share(r.pp_exposed) &&
+         profile.host.per_moe_overlap.value >= 0 && profile.host.per_blocking_send.value >= 0;
 }
 
 namespace {
@@ -226,6 +241,15 @@ const PassTime& pass_of(const ProgramTime& p, ChunkPass pass) {
   return p.forward;
 }
 
+// Device and host at work beside one another.
+double beside(double device, double host, double n) {
+  const double larger = std::max(device, host);
+  if (larger <= 0) return 0;
+  const double t =
+      larger * std::pow(std::pow(device / larger, n) + std::pow(host / larger, n), 1.0 / n);
+  return std::max(t, device);
+}
+
 }  // namespace
 
 bool sends_block(const job::CheckedJob& job) {
@@ -252,17 +276,23 @@ ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs
   }
   if (pass == ChunkPass::weight_gradient && out.sum.kernels <= 0) return out;
   const double per_layer = layer_host(*pricing.job);
-  out.host = (out.sum.kernels * host.per_kernel.value + moe_layers * moe_layer_host(spec) +
-              recomputed * host.per_recompute.value) *
-                 (1.0 - spec.graph_share) +
-             layers * per_layer +
-             (pass == ChunkPass::weight_gradient ? 0.0 : host.per_micro_batch.value);
-  const double device = out.sum.device();
+  const auto host_of = [&](bool moe_overlap) {
+    return (out.sum.kernels * host.per_kernel.value +
+            moe_layers * moe_layer_host(spec, moe_overlap) +
+            recomputed * host.per_recompute.value) *
+               (1.0 - spec.graph_share) +
+           layers * per_layer +
+           (pass == ChunkPass::weight_gradient ? 0.0 : host.per_micro_batch.value);
+  };
+  out.host = host_of(spec.overlap.moe_a2a && !pricing.any_overlap);
   const double n = overlap_exponent(pricing);
-  const double larger = std::max(device, out.host);
-  if (larger <= 0) return out;
-  out.duration = larger * std::pow(std::pow(device / larger, n) + std::pow(out.host / larger, n), 1.0 / n);
-  out.duration = std::max(out.duration, device);
+  out.duration = beside(out.sum.device(), out.host, n);
+  out.longest = out.duration;
+  if (pricing.any_overlap && (out.sum.hidden > 0 || spec.overlap.moe_a2a)) {
+    const double slowed = spec.framework.overlap.contention * out.sum.hidden;
+    out.longest =
+        beside(out.sum.device() - slowed + out.sum.hidden, host_of(spec.overlap.moe_a2a), n);
+  }
   return out;
 }
 

@@ -30,6 +30,7 @@ struct PassTime {
   double ep = 0;
   double dp = 0;
   double copies = 0;   // exposed, over the host's link
+  double hidden = 0;   // communication beside compute, on whichever stream
   double kernels = 0;  // launches
   double flops = 0;    // matrix FLOPs, recomputed ones included
   std::array<double, kModules> module{};
@@ -54,20 +55,28 @@ struct ChunkTime {
   PassTime sum;
   double host = 0;
   double duration = 0;  // sum.device() and host combined
+  double longest = 0;   // the same with nothing hidden, where Pricing::any_overlap; else `duration`
   // The parts are sums of their own, so rounding may leave a hair below zero.
   double launch() const { return std::max(0.0, duration - sum.device()); }
 };
 
-// What pricing needs, fixed for a job.
+// What pricing needs, fixed for a job; kernels and links for all jobs of one part, cluster and framework.
 struct Pricing {
   kernel::KernelContext kernels;
   collective::CollectiveContext links;
   const job::CheckedJob* job = nullptr;
+  // The job stands for all whose overlap switches are its own or off: the host's part of a switch is
+  // left out of `duration`, and what overlap hides is put back into `longest`.
+  bool any_overlap = false;
   // Groups by axis, placed once.
   std::array<collective::GroupPlacement, 11> placements{};
 };
 
 Pricing make_pricing(const job::CheckedJob& job, const calibration::Calibration& calibration);
+// Of another job of the same part, cluster, framework and calibration.
+void price_for(const job::CheckedJob& job, Pricing& pricing);
+// Whether no job is faster for hiding less: shares between 0 and 1, and less contention than is hidden.
+bool hiding_pays(const framework::FrameworkProfile& profile);
 
 double price(const ops::Op& op, const Pricing& pricing);
 // Seconds a layer and pass cost the host beyond its kernels.

@@ -33,6 +33,17 @@ struct ProgramBound {
   double backward = 0;
 };
 
+// What time_program() reads beside programs, prices and what a set of programs has in common.
+struct TimesKey {
+  std::uint64_t prices = 0;  // Workspace::prices_number
+  bool split = false;
+  job::ModuleSet graphed;
+  double host_link = 0;
+  int gpus_per_node = 0;
+  std::uint32_t axes = 0;  // that some collective of the programs runs over
+  std::array<collective::GroupPlacement, 11> placements{};  // of those axes
+};
+
 // A set of programs and what was found out about them. While it is the active one, its programs and
 // their memory are the workspace's `lowered.programs` and `program_memory`.
 struct KeptPrograms {
@@ -45,6 +56,9 @@ struct KeptPrograms {
   std::array<LoadedMemory, 2> loaded;
   kernel::KernelContext kernels;  // of the bounds
   std::vector<ProgramBound> bounds;
+  TimesKey times_key;
+  std::vector<ProgramTime> times;
+  std::vector<std::uint8_t> timed;  // by program: some of the set are no part of any job yet timed
   std::size_t hits = 0;
   std::uint64_t used = 0;  // the later the higher
 };
@@ -65,13 +79,16 @@ struct Workspace {
   LoadedMemory at_peak;
   ops::Program scratch;
   std::vector<ops::Op> step;
-  std::vector<ProgramTime> program_time;
+  kernel::KernelContext priced_kernels;  // of times
+  collective::CollectiveContext priced_links;
+  std::uint64_t prices_number = 0;
   std::vector<schedule::ChunkCost> chunks;
   std::vector<schedule::LinkCost> links;
   std::vector<schedule::OutputCost> outputs;
   schedule::OutputLinks output_links;
   std::vector<std::int64_t> limits;
-  std::vector<PartTime> parts;
+  std::vector<PartTime> parts;         // alike parts share one
+  std::vector<std::uint32_t> part_at;  // [rank * parts + part]: index into `parts`
   schedule::Order order;
   schedule::Peaks peaks;
   schedule::Timing timing;

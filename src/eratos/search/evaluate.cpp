@@ -1,6 +1,7 @@
 #include "eratos/search/evaluate.h"
 
 #include "eratos/base/check.h"
+#include "eratos/projection/candidate.h"
 
 namespace eratos::search {
 
@@ -43,12 +44,17 @@ projection::Projection Evaluator::project(const Candidate& candidate) {
 }
 
 Tell Evaluator::answer(const Ask& ask) {
+  const job::CheckedJob& job = checked(ask.at);
+  if (!priced_) {
+    pricing_ = projection::make_pricing(job, calibration_);
+    priced_ = true;
+  }
   if (ask.what == Ask::What::project) {
-    const projection::Projection p = project(ask.at);
-    return {p.memory.fits, p.memory.least_peak, p.memory.device_peak, figure_of(p.time.step)};
+    const projection::Simulated s = projection::simulate(job, pricing_, options_, *workspace_);
+    return {s.fits, s.least_peak, s.device_peak, figure_of(s.step)};
   }
   const projection::Screen s =
-      projection::screen(checked(ask.at), calibration_, options_, *workspace_);
+      projection::screen_closely(job, calibration_, pricing_, options_, *workspace_);
   return {s.fits, s.least_peak, s.device_peak, figure_of(s.step_lower_bound)};
 }
 

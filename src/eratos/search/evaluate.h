@@ -12,13 +12,14 @@
 #include "eratos/base/units.h"
 #include "eratos/calibration/calibration.h"
 #include "eratos/projection/projection.h"
+#include "eratos/projection/time.h"
 #include "eratos/search/space.h"
 
 namespace eratos::search {
 
 struct Ask {
   enum class What : std::uint8_t {
-    screen,   // does it fit, and at least which figure? The overlap switches may stand anywhere
+    screen,   // does it fit, and at least which figure, its overlap switches being as they are or off?
     project,  // which figure?
   };
   What what = What::screen;
@@ -56,6 +57,8 @@ class Evaluator {
   job::JobSpec job_;
   std::unique_ptr<job::CheckedJob> checked_;
   projection::WorkspacePtr workspace_;
+  projection::Pricing pricing_;  // of the space's part, cluster and framework
+  bool priced_ = false;
 };
 
 }  // namespace eratos::search

@@ -96,7 +96,7 @@ void Exhaustive::ask_group() {
     add(tail, outcome_.removed);
     if (tail.legal == 0) continue;
     Prefix p{cursor_.at, static_cast<std::uint32_t>(tail.legal)};
-    for (std::size_t i = kScreenedAxes; i < kAxes; ++i) p.at.at[i] = 0;
+    for (std::size_t i = kScreenedAxes; i < kAxes; ++i) p.at.at[i] = tail.last.at[i];
     all.push_back(p);
   }
   if (all.empty()) return;

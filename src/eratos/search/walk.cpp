@@ -1,5 +1,6 @@
 #include "eratos/search/walk.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace eratos::search {
@@ -85,7 +86,12 @@ const TailCount& Tails::of_prefix() {
   if (!fresh) return tail;
   Removed removed;
   walk_.restart();
-  while (walk_.next(removed)) ++tail.legal;
+  while (walk_.next(removed)) {
+    ++tail.legal;
+    for (std::size_t i = kScreenedAxes; i < kAxes; ++i) {
+      tail.last.at[i] = std::max(tail.last.at[i], cursor_.at.at[i]);
+    }
+  }
   for (std::size_t i = 0; i < removed.by_rule.size(); ++i) {
     if (removed.by_rule[i] > 0) tail.by_rule.emplace_back(i, removed.by_rule[i]);
   }

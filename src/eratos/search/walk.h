@@ -71,6 +71,7 @@ class Walk {
 // What a walk of the axes that screen() does not see comes to behind one prefix.
 struct TailCount {
   std::uint64_t legal = 0;
+  Candidate last;  // the last value of each of those axes that some legal candidate has
   std::vector<std::pair<std::size_t, std::uint64_t>> by_rule;  // place in rules(), candidates
   std::vector<std::pair<std::size_t, std::uint64_t>> at_axis;
 };

@@ -43,6 +43,7 @@ std::vector<std::string> wide_axes(const job::JobSpec& s) {
           "split=given,even,balanced",
           "schedule=auto,none,gpipe,1f1b,interleaved-1f1b,looped-bfs,zb-h1,zb-h2,zb-auto,v-min,"
           "v-half,zbv,zbv-greedy,dualpipe,dualpipev",
+          "order=job,tp-cp-ep-pp-dp,pp-dp-ep-cp-tp,dp-tp-cp-pp-ep",
           "sharding=none,zero1,zero2,zero3,zero3:8,hsdp:3,hsdp:8",
           "global=job,64,96,1024,100000000",
           "offload=0,50,100"};
@@ -204,10 +205,55 @@ TEST_F(Legality, RepeatsAreTheSameJob) {
     }
   }
   for (const Rule& r : rules()) {
-    if (r.ground == Ground::repeat && r.name != "kind-needs-cp" && r.name != "overlap-needs-pp") {
+    // These are of axes that are the job's unless named.
+    const bool named = r.name == "kind-needs-cp" || r.name == "overlap-needs-pp" ||
+                       r.name == "order-repeats";
+    if (r.ground == Ground::repeat && !named) {
       EXPECT_GT(seen[std::string(r.name)], 0) << r.name;
     }
   }
+}
+
+// An order that repeats another one costs and holds the same; one that does not is not always alike.
+TEST_F(Legality, OrdersThatRepeatAreTheSameJob) {
+  projection::Spread spread(35);
+  Rng rng(36);
+  int repeats = 0;
+  int others = 0;
+  for (int i = 0; i < 1500; ++i) {
+    projection::DrawnJob drawn = spread.next();
+    const auto space = space_of(drawn.spec, std::vector<std::string>{"order=every", "rest=job"});
+    ASSERT_TRUE(space);
+    const Rule* repeat = nullptr;
+    for (const Rule& r : rules()) {
+      if (r.name == "order-repeats") repeat = &r;
+    }
+    ASSERT_NE(repeat, nullptr);
+    const std::size_t orders = space->values(AxisId::order).size();
+    ASSERT_EQ(orders, 2U);
+    Candidate second;
+    second.at[static_cast<std::size_t>(AxisId::order)] = 1;
+    job::JobSpec a = space->base;
+    apply(*space, Candidate{}, a);
+    job::JobSpec b = space->base;
+    apply(*space, second, b);
+    const bool same = repeat->refuses({*space, second, b, *scratch});
+    if (!accepted(a)) continue;
+    const projection::Projection pa =
+        projection::project(*checked, spread.calibrations[drawn.part], {}, *workspace);
+    ASSERT_TRUE(accepted(b));
+    const projection::Projection pb =
+        projection::project(*checked, spread.calibrations[drawn.part], {}, *workspace);
+    if (same) {
+      ASSERT_EQ(pa.time.step.value, pb.time.step.value) << a.model.name;
+      ASSERT_EQ(pa.memory.device_peak.value, pb.memory.device_peak.value) << a.model.name;
+      ++repeats;
+    } else if (pa.time.step.value != pb.time.step.value) {
+      ++others;
+    }
+  }
+  EXPECT_GT(repeats, 100);
+  EXPECT_GT(others, 10);
 }
 
 // So one screen serves every value of the axes behind kScreenedAxes.
@@ -350,6 +396,25 @@ TEST_F(Legality, FrameworksAcceptAndRefuse) {
        "overlap-beside-split"},
       {"primus-megatron", "llama3.1-8b", "mi355x-1x8", {"pp=4", "schedule=zbv"}, "schedule-chunks"},
       {"nanotron", "llama3.1-8b", "h100-sxm-1x8", {"pp=2", "vpp=2"}, "schedule-offered"},
+      // parallel_state.py: with pp inside dp (--use-tp-pp-dp-mapping) experts and attention have
+      // as many data-parallel ranks each, and expert_data_parallel_size knows no cp.
+      {"megatron", "llama3.1-8b", "h100-sxm-2x8", {"tp=2", "pp=2", "order=tp-cp-ep-pp-dp"}, ""},
+      {"megatron",
+       "llama3.1-8b",
+       "h100-sxm-2x8",
+       {"cp=2", "pp=2", "order=tp-cp-ep-pp-dp"},
+       "pipelines-lie-alike"},
+      {"megatron", "llama3.1-8b", "h100-sxm-2x8", {"cp=2", "order=tp-cp-ep-pp-dp"}, ""},
+      {"megatron",
+       "mixtral-8x7b",
+       "h100-sxm-2x8",
+       {"ep=8", "pp=2", "order=tp-cp-ep-pp-dp"},
+       "pipelines-lie-alike"},
+      {"megatron",
+       "mixtral-8x7b",
+       "h100-sxm-2x8",
+       {"tp=2", "sp=true", "ep=2", "pp=2", "order=tp-cp-ep-pp-dp"},
+       ""},
       // Muon's matrices are whole; HSDP's group divides the data-parallel ranks.
       {"torchtitan", "llama3.1-8b", "h100-sxm-2x8", {"sharding=hsdp:8"}, ""},
       {"torchtitan", "llama3.1-8b", "h100-sxm-2x8", {"sharding=hsdp:3"}, "sharding-group"},

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,49 @@ TEST(Space, WordsOfRecomputation) {
   for (const Value& v : space->values(AxisId::recompute)) {
     EXPECT_EQ(word_of(space->recomputes[static_cast<std::size_t>(v.number)]), v.word);
   }
+}
+
+TEST(Space, OrdersOfRanksAreNumbered) {
+  EXPECT_EQ(number_of({Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp}), 0);
+  EXPECT_EQ(number_of({Axis::tp, Axis::cp, Axis::ep, Axis::pp, Axis::dp}), 1);
+  std::set<RankOrder> all;
+  for (int n = 0; n < 120; ++n) {
+    EXPECT_EQ(number_of(order_of(n)), n);
+    all.insert(order_of(n));
+  }
+  EXPECT_EQ(all.size(), 120U);
+}
+
+TEST(Space, AnOrderIsTheJobsUnlessNamed) {
+  const job::JobSpec base = job_of("llama3.1-8b", "h100-sxm-2x8", 64);
+  EXPECT_EQ(listed(*space_of(base, Words{}), AxisId::order), "tp-cp-ep-dp-pp");
+  EXPECT_EQ(listed(*space_of(base, Words{"order=every"}), AxisId::order),
+            "tp-cp-ep-dp-pp,tp-cp-ep-pp-dp");
+  const auto space = space_of(base, Words{"order=job,pp-dp-ep-cp-tp", "rest=job"});
+  ASSERT_TRUE(space);
+  job::JobSpec job = space->base;
+  apply(*space, AxisId::order, 1, job);
+  EXPECT_EQ(job.parallel.order, (RankOrder{Axis::pp, Axis::dp, Axis::ep, Axis::cp, Axis::tp}));
+  EXPECT_FALSE(space_of(base, Words{"order=tp-cp-ep-dp"}));
+  EXPECT_FALSE(space_of(base, Words{"order=tp-cp-ep-dp-dp"}));
+}
+
+// All that is left out of the defaults because it multiplies the space.
+TEST(Space, EveryValueOfAnAxis) {
+  const job::JobSpec dense = job_of("llama3.1-8b", "h100-sxm-4x8", 128);
+  const auto space = space_of(dense, Words{"recompute=every", "sharding=every", "offload=every",
+                                           "cp_kind=every", "overlap.p2p=every", "rest=job"});
+  ASSERT_TRUE(space);
+  // none, 2^3 - 1 sets of core_attention, norm and mlp, full, full:1 to 16 (of 32 layers).
+  EXPECT_EQ(space->values(AxisId::recompute).size(), 1U + 7U + 1U + 5U)
+      << listed(*space, AxisId::recompute);
+  EXPECT_EQ(listed(*space, AxisId::sharding), "none,zero1,zero2,zero3,hsdp:8,hsdp:16");
+  EXPECT_EQ(listed(*space, AxisId::offload), "0,25,50,75,100");
+  EXPECT_EQ(listed(*space, AxisId::cp_kind), "p2p,all_gather,a2a");
+  EXPECT_EQ(listed(*space, AxisId::overlap_p2p), "false,true");
+  const auto mla = space_of(job_of("deepseek-v3", "h100-sxm-4x8", 128), Words{"recompute=every"});
+  // none, 2^4 - 1 sets of core_attention, norm, expert_activation and mla_up, full, full:1 to 32.
+  EXPECT_EQ(mla->values(AxisId::recompute).size(), 1U + 15U + 1U + 6U);
 }
 
 TEST(Space, EveryFaultAtOnceWithTheNearestWord) {

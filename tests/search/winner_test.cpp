@@ -100,5 +100,18 @@ TEST(Winner, ValuesWithoutAWordAreLeftOutUnlessNamed) {
   EXPECT_EQ(named.values(AxisId::offload).size(), 2U);
 }
 
+// What `every` adds is told apart as the defaults are: nanotron lays ranks out in one way.
+TEST(Winner, EveryValueOfAnAxisIsKeptWhereTheFrameworkSaysIt) {
+  const auto orders = [](const char* framework) {
+    Space space = *space_of(base_of("llama3.1-8b", framework), std::vector<std::string>{"order=every"});
+    reader::keep_sayable(space);
+    return space.values(AxisId::order).size();
+  };
+  EXPECT_EQ(orders("megatron"), 2U);
+  EXPECT_EQ(orders("primus-megatron"), 2U);
+  EXPECT_EQ(orders("nanotron"), 1U);
+  EXPECT_EQ(orders("torchtitan"), 1U);
+}
+
 }  // namespace
 }  // namespace eratos::search

@@ -18,6 +18,12 @@ using search::AxisId;
 // writer takes every value, or where values only make sense together (degrees).
 std::string_view path_of(AxisId axis) {
   switch (axis) {
+    case AxisId::precision:
+      return "precision.";
+    case AxisId::cp_kind:
+      return "parallel.cp_kind";
+    case AxisId::order:
+      return "parallel.order";
     case AxisId::sequence_parallel:
       return "parallel.sequence_parallel";
     case AxisId::dispatcher:
@@ -38,6 +44,8 @@ std::string_view path_of(AxisId axis) {
       return "overlap.tp";
     case AxisId::overlap_moe:
       return "overlap.moe_a2a";
+    case AxisId::overlap_p2p:
+      return "overlap.p2p";
     case AxisId::overlap_reduce:
       return "overlap.grad_reduce";
     case AxisId::overlap_gather:
@@ -73,7 +81,15 @@ job::JobSpec plain_job(const search::Space& space, AxisId axis) {
       s.batch.global = s.cluster.gpus() * 8;
       break;
     case AxisId::schedule:
+    case AxisId::order:
       s.parallel.pp = 4;
+      break;
+    case AxisId::cp_kind:
+      s.parallel.cp = 2;
+      break;
+    case AxisId::overlap_p2p:
+      s.parallel.pp = 4;
+      s.parallel.vpp = 2;
       break;
     case AxisId::dispatcher:
     case AxisId::overlap_moe:

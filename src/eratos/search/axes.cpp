@@ -167,6 +167,34 @@ std::vector<Value> schedule_values() {
   return out;
 }
 
+// Source: Megatron-LM core/parallel_state.py (the default) and training/arguments.py
+// (--use-tp-pp-dp-mapping).
+constexpr RankOrder kOrders[] = {{Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp},
+                                 {Axis::tp, Axis::cp, Axis::ep, Axis::pp, Axis::dp}};
+
+std::string word_of(const RankOrder& order) {
+  constexpr std::pair<Axis, std::string_view> kNames[] = {
+      {Axis::tp, "tp"}, {Axis::cp, "cp"}, {Axis::ep, "ep"}, {Axis::dp, "dp"}, {Axis::pp, "pp"}};
+  std::string out;
+  for (const Axis a : order) {
+    for (const auto& [axis, name] : kNames) {
+      if (axis == a) out += (out.empty() ? "" : "-") + std::string(name);
+    }
+  }
+  return out;
+}
+
+Value order_value(const RankOrder& order) { return {number_of(order), word_of(order)}; }
+
+std::optional<Value> order_of_word(std::string_view word) {
+  constexpr int kEvery = 5 * 4 * 3 * 2;
+  for (int n = 0; n < kEvery; ++n) {
+    const Value v = order_value(order_of(n));
+    if (v.word == word) return v;
+  }
+  return std::nullopt;
+}
+
 bool is_trivial(const job::LayoutSpec& l) {
   return l.stages.empty() && l.first_stage_layers == 0 && l.last_stage_layers == 0 &&
          !l.embedding_counts && !l.output_counts;
@@ -219,19 +247,25 @@ std::vector<Value> chunk_values(int layers) {
   return out;
 }
 
-// What Megatron-LM recomputes by module (--recompute-modules core_attn, layernorm, moe_act or mlp,
-// mla_up_proj), one by one, and all but the products of mlp together; whole layers; the first 1, 2,
-// 4 and so on of a stage.
+// Megatron-LM's modules without a large product (--recompute-modules core_attn, layernorm, moe_act,
+// mla_up_proj).
+std::vector<Module> cheap_modules(const model::Architecture& a) {
+  const bool mla = std::any_of(a.blocks.begin(), a.blocks.end(), [](const layer::BlockSpec& b) {
+    return std::holds_alternative<layer::MlaSpec>(b.mixer);
+  });
+  std::vector<Module> out{Module::core_attention, Module::norm};
+  if (model::is_moe(a)) out.push_back(Module::expert_activation);
+  if (mla) out.push_back(Module::mla_up);
+  return out;
+}
+
+// What Megatron-LM recomputes by module (those above, or mlp), one by one, and all but the products
+// of mlp together; whole layers; the first 1, 2, 4 and so on of a stage.
 std::vector<Value> recompute_values(Space& space) {
   std::vector<Value> out{recompute_value(space, {})};
   const model::Architecture& a = space.base.model;
   const bool moe = model::is_moe(a);
-  const bool mla = std::any_of(a.blocks.begin(), a.blocks.end(), [](const layer::BlockSpec& b) {
-    return std::holds_alternative<layer::MlaSpec>(b.mixer);
-  });
-  std::vector<Module> cheap{Module::core_attention, Module::norm};
-  if (moe) cheap.push_back(Module::expert_activation);
-  if (mla) cheap.push_back(Module::mla_up);
+  const std::vector<Module> cheap = cheap_modules(a);
   job::RecomputeSpec all = selective({});
   for (const Module m : cheap) {
     out.push_back(recompute_value(space, selective({m})));
@@ -331,12 +365,73 @@ std::vector<Value> usual_values(Space& space, AxisId axis) {
       return both_if(s.framework.overlap.dp_share > 0);
     case AxisId::precision:
     case AxisId::cp_kind:
+    case AxisId::order:
     case AxisId::global:
     case AxisId::overlap_p2p:
     case AxisId::count_:
       break;
   }
   return {};
+}
+
+// Every set of modules that --recompute-modules may list: those without a large product, and a dense
+// layer's mlp, which is its two products and what stands between them.
+void add_module_sets(Space& space, std::vector<Value>& out) {
+  const model::Architecture& a = space.base.model;
+  std::vector<std::vector<Module>> choices;
+  for (const Module m : cheap_modules(a)) choices.push_back({m});
+  if (!model::is_moe(a)) {
+    choices.push_back({Module::mlp_in, Module::activation, Module::mlp_out});
+  }
+  for (std::size_t set = 1; set < std::size_t{1} << choices.size(); ++set) {
+    job::RecomputeSpec r = selective({});
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      if ((set >> i & 1) == 0) continue;
+      for (const Module m : choices[i]) r.modules.set(static_cast<std::size_t>(m));
+    }
+    out.push_back(recompute_value(space, r));
+  }
+}
+
+// Whole nodes that divide the accelerators.
+void add_groups(const job::JobSpec& s, std::vector<Value>& out) {
+  const job::OptimizerKind* kind = job::find_optimizer(s.optimizer.kind);
+  if (kind != nullptr && !kind->shards) return;
+  for (int nodes = 1; nodes < s.cluster.nodes; ++nodes) {
+    if (s.cluster.nodes % nodes != 0) continue;
+    out.push_back(sharding_value(Sharding::hsdp, nodes * s.cluster.gpus_per_node));
+  }
+}
+
+// Beyond the usual ones; some may be among them.
+std::vector<Value> rare_values(Space& space, AxisId axis) {
+  const job::JobSpec& s = space.base;
+  std::vector<Value> out;
+  switch (axis) {
+    case AxisId::precision:
+      return every(job::Recipe::nvfp4);
+    case AxisId::cp_kind:
+      return every(parallel::CpKind::a2a);
+    case AxisId::order:
+      for (const RankOrder& order : kOrders) out.push_back(order_value(order));
+      return out;
+    case AxisId::dispatcher:
+      if (!dispatchers(s).empty()) out = every(job::Dispatcher::hybridep);
+      return out;
+    case AxisId::recompute:
+      add_module_sets(space, out);
+      return out;
+    case AxisId::sharding:
+      add_groups(s, out);
+      return out;
+    case AxisId::offload:
+      if (s.cluster.accelerator.host_link.value <= 0) return out;
+      return {number_value(25), number_value(50), number_value(75)};
+    case AxisId::overlap_p2p:
+      return {switch_value(false), switch_value(true)};
+    default:
+      return out;
+  }
 }
 
 bool is_switch(AxisId axis) {
@@ -412,6 +507,8 @@ std::optional<Value> value_of(Space& space, AxisId axis, std::string_view word) 
       return one_of(split_values(), word);
     case AxisId::schedule:
       return one_of(schedule_values(), word);
+    case AxisId::order:
+      return order_of_word(word);
     case AxisId::recompute:
       return recompute_of(space, word);
     case AxisId::sharding:
@@ -454,6 +551,8 @@ Value value_of_job(const Space& space, AxisId axis) {
       return is_trivial(s.layout) ? Value{1, "even"} : Value{0, "given"};
     case AxisId::schedule:
       return schedule_value(s.schedule.algorithm);
+    case AxisId::order:
+      return order_value(s.parallel.order);
     case AxisId::sharding:
       return sharding_value(s.parallel.sharding, s.parallel.hsdp_group);
     case AxisId::global:
@@ -494,6 +593,17 @@ std::vector<Value> default_values(Space& space, AxisId axis) {
   return out;
 }
 
+std::vector<Value> every_value(Space& space, AxisId axis) {
+  std::vector<Value> out = default_values(space, axis);
+  for (Value& v : rare_values(space, axis)) {
+    const bool there =
+        std::any_of(out.begin(), out.end(), [&](const Value& o) { return o.number == v.number; });
+    if (!there) out.push_back(std::move(v));
+  }
+  put_in_order(axis, out);
+  return out;
+}
+
 std::vector<std::string> words_of(AxisId axis) {
   std::vector<std::string> out;
   const auto add = [&](const std::vector<Value>& values) {
@@ -515,6 +625,9 @@ std::vector<std::string> words_of(AxisId axis) {
       break;
     case AxisId::schedule:
       add(schedule_values());
+      break;
+    case AxisId::order:
+      for (const RankOrder& order : kOrders) out.push_back(word_of(order));
       break;
     case AxisId::recompute:
       out = {"none", "selective",   "selective:MODULE+MODULE",

@@ -27,6 +27,10 @@ void put_in_order(AxisId axis, std::vector<Value>& values);
 // Every value that could be legal for this model on this cluster, the job's own among them.
 std::vector<Value> default_values(Space& space, AxisId axis);
 
+// Those, and the ones that are rarely worth their number: every recipe, kind, set of recomputed
+// modules, HSDP group, quarter of the optimizer's state, both orders of ranks that Megatron-LM has.
+std::vector<Value> every_value(Space& space, AxisId axis);
+
 // Words of an axis whose values have names, for messages; empty where they are numbers.
 std::vector<std::string> words_of(AxisId axis);
 

@@ -86,7 +86,7 @@ class Reader {
     for (const std::string& word : words) read_word(word);
     for (std::size_t i = 0; i < kAxes; ++i) {
       const auto axis = static_cast<AxisId>(i);
-      space_.named[i] = said_[i] || rest_is_job_;
+      space_.named[i] = (said_[i] && !every_[i]) || rest_is_job_;
       if (said_[i]) continue;
       space_.axes[i] = rest_is_job_ ? std::vector<Value>{value_of_job(space_, axis)}
                                     : default_values(space_, axis);
@@ -130,6 +130,10 @@ class Reader {
 
   std::vector<Value> these(AxisId axis, const std::string& word, const std::string& list) {
     if (list == "all") return default_values(space_, axis);
+    if (list == "every") {
+      every_[static_cast<std::size_t>(axis)] = true;
+      return every_value(space_, axis);
+    }
     std::vector<Value> out;
     for (const std::string& part : parts_of(list)) {
       std::vector<std::string> each = doublings(part);
@@ -188,6 +192,7 @@ class Reader {
 
   Space space_;
   std::array<bool, kAxes> said_{};
+  std::array<bool, kAxes> every_{};
   bool rest_is_job_ = false;
   Diagnostics faults_;
 };

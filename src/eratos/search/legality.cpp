@@ -326,6 +326,17 @@ bool stage_without_layer(const Partial& p) {
                      [](const job::StageLayout& s) { return s.layers == 0 && s.mtp == 0; });
 }
 
+// A rank's experts and its other layers are of one stage: pipelines lie alike in both layouts. A
+// dense model's feed-forward lies as its attention, but Megatron-LM asks it of the layout without
+// cp all the same.
+bool splits_pipeline(const RankOrder& order, const job::JobSpec& s) {
+  if (s.parallel.pp == 1 || order.back() == Axis::pp) return false;
+  const int dp = dp_of(s);
+  return dp > 0 && (model::is_moe(s.model) ? edp_of(s) : dp * s.parallel.cp) != dp;
+}
+
+bool pipelines_apart(const Partial& p) { return splits_pipeline(p.job.parallel.order, p.job); }
+
 bool gather_needs_reduce(const Partial& p) {
   const Sharding s = p.job.parallel.sharding;
   return (s == Sharding::zero1 || s == Sharding::zero2) && p.job.overlap.param_gather &&
@@ -393,6 +404,34 @@ bool kind_needs_cp(const Partial& p) {
 
 bool order_needs_pp(const Partial& p) {
   return p.job.parallel.pp == 1 && is_other(p, AxisId::schedule);
+}
+
+// Every group of more than one rank lies as in the other order.
+bool lie_alike(const job::JobSpec& s, const RankOrder& other) {
+  ParallelSpec here = s.parallel;
+  here.dp = dp_of(s);
+  ParallelSpec there = here;
+  there.order = other;
+  constexpr Axis kDense[] = {Axis::tp, Axis::cp, Axis::dp, Axis::pp, Axis::tp_cp, Axis::dp_cp};
+  constexpr Axis kExperts[] = {Axis::ep, Axis::etp, Axis::edp};
+  const auto alike = [&](Axis a) {
+    const parallel::Group group = parallel::group_of(here, a);
+    return group.size == 1 || group.stride == parallel::group_of(there, a).stride;
+  };
+  return std::all_of(std::begin(kDense), std::end(kDense), alike) &&
+         (!model::is_moe(s.model) || std::all_of(std::begin(kExperts), std::end(kExperts), alike));
+}
+
+// An order that stands before it in the list, and is legal, puts every group where it does.
+bool order_repeats(const Partial& p) {
+  if (!is_other(p, AxisId::order) || dp_of(p.job) == 0) return false;
+  if (model::is_moe(p.job.model) && edp_of(p.job) == 0) return false;
+  const std::vector<Value>& values = p.space.values(AxisId::order);
+  for (std::size_t i = 0; i < p.at[AxisId::order]; ++i) {
+    const RankOrder first = order_of(values[i].number);
+    if (!splits_pipeline(first, p.job) && lie_alike(p.job, first)) return true;
+  }
+  return false;
 }
 
 bool balanced_is_even(const Partial& p) {
@@ -527,6 +566,10 @@ constexpr Rule kRules[] = {
      sharding_in_pipeline, "gradients and parameters are not cut over ranks under a pipeline",
      "NVIDIA/Megatron-LM arguments.py (--use-torch-fsdp2: pp 1); deepspeedai/DeepSpeed "
      "runtime/pipe/engine.py (ZeRO-2 and 3 refused)"},
+    {"pipelines-lie-alike", Ground::framework,
+     kDegrees | axes({AxisId::ep, AxisId::etp, AxisId::order}), pipelines_apart,
+     "where pp is not the outermost axis, experts have as many data-parallel ranks as other layers",
+     kMegatronState},
     {"stage-without-layer", Ground::framework, axes({AxisId::pp, AxisId::vpp, AxisId::split}),
      stage_without_layer, "every stage of a balanced split has a layer",
      "a choice of this program: such a pipeline only loses"},
@@ -564,6 +607,8 @@ constexpr Rule kRules[] = {
      "a kind of context parallelism at cp 1 changes nothing", kOwn},
     {"order-needs-pp", Ground::repeat, axes({AxisId::pp, AxisId::schedule}), order_needs_pp,
      "a schedule at pp 1 changes nothing", kOwn},
+    {"order-repeats", Ground::repeat, kDegrees | axes({AxisId::ep, AxisId::etp, AxisId::order}),
+     order_repeats, "the order of ranks puts every group where another one does", kOwn},
     {"balanced-is-even", Ground::repeat, axes({AxisId::pp, AxisId::vpp, AxisId::split}),
      balanced_is_even, "where the layers divide, balanced stages are the even ones", kOwn},
     {"overlap-needs-tp", Ground::repeat, axes({AxisId::tp, AxisId::overlap_tp}), overlap_needs_tp,

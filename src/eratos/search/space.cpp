@@ -1,7 +1,10 @@
 #include "eratos/search/space.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "eratos/parallel/schedules.h"
@@ -12,6 +15,9 @@ namespace {
 
 // A sharding's number holds its stage and its group.
 constexpr int kStages = 8;
+
+// Innermost first, as Megatron-LM lays ranks out where nothing is said.
+constexpr RankOrder kUsualOrder{Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp};
 
 void apply_split(const Space& space, int number, job::JobSpec& job) {
   if (number == 0) {
@@ -42,6 +48,34 @@ std::vector<job::StageLayout> balanced_stages(const job::JobSpec& job, int stage
   out.front().embedding = true;
   out.back().output = true;
   if (job.mtp) out.back().mtp = job.model.mtp_layers;
+  return out;
+}
+
+// The factorial number system: of the axes that are left, how many stand before the next one.
+int number_of(const RankOrder& order) {
+  RankOrder left = kUsualOrder;
+  int number = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto begin = left.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto next = std::find(begin, left.end(), order[i]);
+    number = number * static_cast<int>(order.size() - i) + static_cast<int>(next - begin);
+    std::rotate(begin, next, next + 1);
+  }
+  return number;
+}
+
+RankOrder order_of(int number) {
+  std::array<int, std::tuple_size_v<RankOrder>> digits{};
+  for (std::size_t i = digits.size(); i-- > 0;) {
+    const int radix = static_cast<int>(digits.size() - i);
+    digits[i] = number % radix;
+    number /= radix;
+  }
+  RankOrder out = kUsualOrder;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto begin = out.begin() + static_cast<std::ptrdiff_t>(i);
+    std::rotate(begin, begin + digits[i], begin + digits[i] + 1);
+  }
   return out;
 }
 
@@ -93,6 +127,9 @@ void apply(const Space& space, AxisId axis, std::size_t at, job::JobSpec& job) {
       return;
     case AxisId::schedule:
       job.schedule.algorithm = n < 0 ? std::string_view("auto") : parallel::kScheduleFacts[n].name;
+      return;
+    case AxisId::order:
+      job.parallel.order = order_of(n);
       return;
     case AxisId::sharding:
       job.parallel.sharding = static_cast<parallel::Sharding>(n % kStages);

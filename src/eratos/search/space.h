@@ -40,6 +40,7 @@ enum class AxisId : std::uint8_t {
   vpp,
   split,
   schedule,
+  order,
   sharding,
   global,
   offload,
@@ -79,6 +80,8 @@ inline constexpr AxisFacts kAxisFacts[] = {
     {AxisId::split, "split", "",
      "layers over stages: even (the framework's rule), balanced (extras in the middle), given"},
     {AxisId::schedule, "schedule", "", "order of the pipeline, auto or one the framework runs"},
+    {AxisId::order, "order", "",
+     "of the ranks, innermost first: tp-cp-ep-dp-pp, ...; the job's unless it is named"},
     {AxisId::sharding, "sharding", "", "none, zero1, zero2, zero3, hsdp:GROUP"},
     {AxisId::global, "global", "gbs", "sequences a step; the job's unless it is named"},
     {AxisId::offload, "offload", "", "percent of the optimizer's state on the host"},
@@ -111,7 +114,7 @@ struct Space {
   job::JobSpec base;
   std::array<std::vector<Value>, kAxes> axes;
   std::vector<job::RecomputeSpec> recomputes;  // by the number of a value; 0: the job's own
-  std::array<bool, kAxes> named{};             // by the user: taken as they are
+  std::array<bool, kAxes> named{};             // values, by the user: taken as they are
   struct LeftOut {
     AxisId axis;
     std::string word;
@@ -127,7 +130,9 @@ struct Space {
 
 // Every axis as `words` say, the rest as they are by default. Words: `axis=a,b,...`, `axis=a..b` (a
 // and its doublings up to b), `axis!=a,b` (the default without these), `axis=job` (what the job
-// says), `axis=all` (the default), `rest=job` (axes that are not named are pinned to the job).
+// says), `axis=all` (the default), `axis=every` (each value of the default and those that are rarely
+// worth their number: every set of recomputed modules, both orders of ranks, every HSDP group),
+// `rest=job` (axes that are not named are pinned to the job).
 // Errors, all at once: unknown axes and values with the nearest known, an axis said twice, an axis
 // without a value left, more than 255 values, more than 1e18 candidates.
 Result<Space> space_of(const job::JobSpec& base, std::span<const std::string> words);
@@ -152,5 +157,11 @@ std::vector<job::StageLayout> balanced_stages(const job::JobSpec& job, int stage
 
 // "none", "selective:core_attention+norm", "full:4", ...; "job" for what no word says.
 std::string word_of(const job::RecomputeSpec& recompute);
+
+// An order of ranks as the number of a value, and back. Worked example: tp-cp-ep-dp-pp is the first
+// of all 120, so 0; tp-cp-ep-pp-dp is 1.
+using RankOrder = std::array<Axis, 5>;
+int number_of(const RankOrder& order);
+RankOrder order_of(int number);
 
 }  // namespace eratos::search

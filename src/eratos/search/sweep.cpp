@@ -27,6 +27,7 @@ constexpr AxisSet kBlocks[] = {
     axes({A::offload, A::recompute}),
     axes({A::overlap_moe, A::dispatcher, A::vpp}),
     axes({A::overlap_tp, A::sequence_parallel, A::overlap_p2p}),
+    axes({A::order, A::cp, A::sharding}),
     axes({A::fused_loss, A::precision}),
 };
 

@@ -17,6 +17,7 @@
 #include "apps/numbers.h"
 #include "apps/output.h"
 #include "apps/search_run.h"
+#include "apps/search_store.h"
 #include "apps/winner.h"
 #include "eratos/hardware/cluster.h"
 #include "eratos/job/job.h"
@@ -184,10 +185,12 @@ std::string method_fault(const Arguments& arguments) {
   return "";
 }
 
-void run(Searched& s, const Arguments& arguments, search::Wanted wanted) {
+// kAnswered, or why the file of --store cannot be used.
+int run(Searched& s, const Arguments& arguments, search::Wanted wanted, SearchStore& store) {
   const Job& job = *s.job;
   const SearchRun run{s.space, job.calibration, job.options,
-                      static_cast<int>(number_of(arguments, "--threads", 0))};
+                      static_cast<int>(number_of(arguments, "--threads", 0)), &store};
+  if (const int code = store.begin(run); code != kAnswered) return code;
   report::SearchAnswer& answer = s.answer;
   const std::string name = arguments.value("--method", "exhaustive");
   const std::unique_ptr<search::Method> method = make_method(name, run, wanted);
@@ -217,6 +220,7 @@ void run(Searched& s, const Arguments& arguments, search::Wanted wanted) {
     if (s.outcome.any_too_big) search::apply(s.space, s.outcome.least, spec);
     answer.nearby = nearby(job, spec);
   }
+  return kAnswered;
 }
 
 int search_once(const Request& request, const Arguments& arguments, Format format) {
@@ -224,15 +228,17 @@ int search_once(const Request& request, const Arguments& arguments, Format forma
   if (!prepared) return report_faults(prepared.error());
   Searched& s = **prepared;
   if (arguments.has("--explain-space")) return explain_space(s.space, arguments, format);
-  run(s, arguments,
-      {static_cast<std::size_t>(number_of(arguments, "--top", kTop)), arguments.has("--pareto")});
+  SearchStore store(arguments);
+  const search::Wanted wanted{static_cast<std::size_t>(number_of(arguments, "--top", kTop)),
+                              arguments.has("--pareto")};
+  if (const int code = run(s, arguments, wanted, store); code != kAnswered) return code;
   const int found = s.answer.interrupted   ? kInterrupted
                     : s.answer.top.empty() ? kDoesNotFit
                                            : kAnswered;
-  const int code =
+  const int code = store.end(
       deliver(format == Format::json ? report::search_json(s.answer)
                                      : report::search_text(s.answer, style_of(arguments)),
-              arguments, found);
+              arguments, found));
   return s.shown.empty() ? code : write_winner(s.shown.front()->spec, arguments, code);
 }
 
@@ -258,21 +264,25 @@ int search_sizes(const Request& request, const std::vector<int>& sizes, const Ar
   std::vector<std::unique_ptr<Searched>> all;
   std::vector<const report::SearchAnswer*> answers;
   bool any = false;
+  SearchStore store(arguments);
   for (const int nodes : sizes) {
     Request sized = request;
     sized.job.flags["--nodes"] = {std::to_string(nodes)};
     Result<std::unique_ptr<Searched>> prepared = prepare_search(sized);
     if (!prepared) return report_faults(prepared.error());
     all.push_back(*std::move(prepared));
-    run(*all.back(), arguments, {1, false});
+    if (const int code = run(*all.back(), arguments, {1, false}, store); code != kAnswered) {
+      return code;
+    }
     answers.push_back(&all.back()->answer);
     any = any || !all.back()->shown.empty();
     if (all.back()->answer.interrupted) break;
   }
   const int found = answers.back()->interrupted ? kInterrupted : any ? kAnswered : kDoesNotFit;
-  return deliver(format == Format::json ? report::scaling_json(answers)
-                                        : report::scaling_text(answers, style_of(arguments)),
-                 arguments, found);
+  return store.end(deliver(format == Format::json
+                               ? report::scaling_json(answers)
+                               : report::scaling_text(answers, style_of(arguments)),
+                           arguments, found));
 }
 
 }  // namespace
@@ -284,6 +294,7 @@ int run_search(const Arguments& arguments) {
   if (!request) return report_usage(request.error().front().message);
   if (const std::string why = winner_fault(arguments); !why.empty()) return report_usage(why);
   if (const std::string why = method_fault(arguments); !why.empty()) return report_usage(why);
+  if (const std::string why = store_fault(arguments); !why.empty()) return report_usage(why);
   const std::vector<int> sizes = sizes_of(arguments.value("--nodes", "1"));
   if (sizes.empty()) {
     return report_usage(fmt::format("`--nodes {}` is no number of nodes and no range such as 4..64",

@@ -2,24 +2,20 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
 
 #include <fmt/format.h>
-#ifdef ERATOS_TBB
-#include <tbb/blocked_range.h>
-#include <tbb/enumerable_thread_specific.h>
-#include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
-#endif
 
+#include "apps/answers.h"
+#include "apps/search_store.h"
 #include "eratos/report/quantity.h"
 #include "eratos/search/evaluate.h"
 
@@ -43,53 +39,6 @@ class Interruptible {
 
  private:
   void (*before_)(int);
-};
-
-// Answers batches. Who answers which ask does not change the answer.
-class Pool {
- public:
-  explicit Pool(const SearchRun& run)
-      : run_(run)
-#ifdef ERATOS_TBB
-        ,
-        arena_(run.threads > 0 ? run.threads : tbb::task_arena::automatic)
-#endif
-  {
-  }
-
-  void answer(std::span<const search::Ask> asks, std::vector<search::Tell>& tells) {
-    tells.resize(asks.size());
-#ifdef ERATOS_TBB
-    // Neighbours in a batch of screens share a layer's shapes: hand them out in runs.
-    const std::size_t piece = asks[0].what == search::Ask::What::screen ? 64 : 2;
-    arena_.execute([&] {
-      tbb::parallel_for(
-          tbb::blocked_range<std::size_t>(0, asks.size(), piece),
-          [&](const tbb::blocked_range<std::size_t>& range) {
-            search::Evaluator& own = *evaluators_.local();
-            for (std::size_t i = range.begin(); i < range.end(); ++i)
-              tells[i] = own.answer(asks[i]);
-          },
-          tbb::simple_partitioner());
-    });
-#else
-    for (std::size_t i = 0; i < asks.size(); ++i) tells[i] = evaluator_->answer(asks[i]);
-#endif
-  }
-
- private:
-  std::unique_ptr<search::Evaluator> make() const {
-    return std::make_unique<search::Evaluator>(run_.space, run_.calibration, run_.options);
-  }
-
-  const SearchRun& run_;
-#ifdef ERATOS_TBB
-  tbb::task_arena arena_;
-  tbb::enumerable_thread_specific<std::unique_ptr<search::Evaluator>> evaluators_{
-      [this] { return make(); }};
-#else
-  std::unique_ptr<search::Evaluator> evaluator_ = make();
-#endif
 };
 
 // A line a second on standard error, after the first.
@@ -147,13 +96,15 @@ class Reporter {
 
 bool run_method(search::Method& method, const SearchRun& run) {
   const Interruptible guard;
-  Pool pool(run);
+  std::unique_ptr<Answers> answers = answers_of_threads(run);
+  if (run.store != nullptr) answers = run.store->before(run, std::move(answers));
   Reporter reporter(run);
   std::vector<search::Tell> tells;
   while (interrupted == 0) {
     const std::span<const search::Ask> asks = method.ask();
     if (asks.empty()) return true;
-    pool.answer(asks, tells);
+    tells.resize(asks.size());
+    answers->answer(asks, tells);
     reporter.count(asks);
     method.tell(tells);
     reporter.tell(method);

@@ -9,11 +9,14 @@
 
 namespace eratos::apps {
 
+class SearchStore;
+
 struct SearchRun {
   const search::Space& space;
   const calibration::Calibration& calibration;
   projection::Options options;
-  int threads = 0;  // 0: as many as the machine has
+  int threads = 0;               // 0: as many as the machine has
+  SearchStore* store = nullptr;  // answers what it knows, and keeps the rest
 };
 
 // Ctrl-C during one run ends the runs behind it at once as well.

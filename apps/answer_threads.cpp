@@ -1,0 +1,69 @@
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#ifdef ERATOS_TBB
+#include <tbb/blocked_range.h>
+#include <tbb/enumerable_thread_specific.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+#endif
+
+#include "apps/answers.h"
+
+namespace eratos::apps {
+
+namespace {
+
+class Threads final : public Answers {
+ public:
+  explicit Threads(const SearchRun& run)
+      : run_(run)
+#ifdef ERATOS_TBB
+        ,
+        arena_(run.threads > 0 ? run.threads : tbb::task_arena::automatic)
+#endif
+  {
+  }
+
+  void answer(std::span<const search::Ask> asks, std::span<search::Tell> tells) override {
+#ifdef ERATOS_TBB
+    // Neighbours in a batch of screens share a layer's shapes: hand them out in runs.
+    const std::size_t piece = asks[0].what == search::Ask::What::screen ? 64 : 2;
+    arena_.execute([&] {
+      tbb::parallel_for(
+          tbb::blocked_range<std::size_t>(0, asks.size(), piece),
+          [&](const tbb::blocked_range<std::size_t>& range) {
+            search::Evaluator& own = *evaluators_.local();
+            for (std::size_t i = range.begin(); i < range.end(); ++i)
+              tells[i] = own.answer(asks[i]);
+          },
+          tbb::simple_partitioner());
+    });
+#else
+    for (std::size_t i = 0; i < asks.size(); ++i) tells[i] = evaluator_->answer(asks[i]);
+#endif
+  }
+
+ private:
+  std::unique_ptr<search::Evaluator> make() const {
+    return std::make_unique<search::Evaluator>(run_.space, run_.calibration, run_.options);
+  }
+
+  const SearchRun run_;
+#ifdef ERATOS_TBB
+  tbb::task_arena arena_;
+  tbb::enumerable_thread_specific<std::unique_ptr<search::Evaluator>> evaluators_{
+      [this] { return make(); }};
+#else
+  std::unique_ptr<search::Evaluator> evaluator_ = make();
+#endif
+};
+
+}  // namespace
+
+std::unique_ptr<Answers> answers_of_threads(const SearchRun& run) {
+  return std::make_unique<Threads>(run);
+}
+
+}  // namespace eratos::apps

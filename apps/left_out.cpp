@@ -55,11 +55,8 @@ struct Judging {
 };
 
 void judge_own(const Judging& j, const Fit::Without& without, const FitRows& of_source) {
-  const auto& all = j.fit.problem().rows;
-  const auto counting = static_cast<std::size_t>(std::count_if(
-      of_source.begin(), of_source.end(), [&](std::size_t row) { return all[row].counts; }));
-  if (of_source.size() < 2 || counting == 0) return;
-  const std::size_t tenth = std::max<std::size_t>(1, (counting + 5) / 10);
+  if (of_source.size() < 2) return;
+  const std::size_t tenth = std::max<std::size_t>(1, (of_source.size() + 5) / 10);
   for (int draw = 0; draw < kDraws; ++draw) {
     const auto own = own_errors(j.fit, j.measured, without, of_source,
                                 drawn(j.fit, j.measured, of_source, tenth, draw));
@@ -69,7 +66,7 @@ void judge_own(const Judging& j, const Fit::Without& without, const FitRows& of_
       if (own[i]) row.own_draws.push_back(*own[i]);
     }
   }
-  if (counting < kManyRows) return;
+  if (of_source.size() < kManyRows) return;
   for (const auto& [kind, name] : kKinds) {
     for (const std::size_t k : kFew) {
       for (int draw = 0; draw < kFewDraws; ++draw) {

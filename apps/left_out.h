@@ -27,7 +27,8 @@ namespace eratos::apps {
 
 // Fills fit_to_all, left_out_*, own*, known and few of `rows`, which are measured.rows with answers.
 // Leaves other constants in `measured` than it had.
-// Rows of a stated MFU below `least_mfu` are judged and not fitted.
+// Rows of a stated MFU below `least_mfu` are judged and not fitted, but for a source's own rows: its
+// owner has what was run, slow runs too.
 void leave_out(MeasuredRuns& measured, double least_mfu, std::vector<report::AccuracyRow>& rows);
 
 }  // namespace eratos::apps

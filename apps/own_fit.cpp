@@ -70,10 +70,7 @@ std::vector<bool> marked(std::size_t n, const FitRows& rows) {
 
 FitRows drawn(const RunFit& fit, const MeasuredRuns& measured, const FitRows& of, std::size_t n,
               int draw) {
-  FitRows rows;
-  for (const std::size_t row : of) {
-    if (fit.problem().rows[row].counts) rows.push_back(row);
-  }
+  FitRows rows = of;
   const auto key = [&](std::size_t row) {
     const std::string& id = measured.runs[fit.runs()[row]].run.name.id;
     return std::make_pair(crc32(draw == 0 ? id : id + '#' + std::to_string(draw)), id);

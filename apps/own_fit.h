@@ -26,8 +26,7 @@ std::vector<std::optional<double>> errors_at(const RunFit& fit, const std::vecto
 
 std::vector<bool> marked(std::size_t n, const FitRows& rows);
 
-// `n` of the rows of `of` that count, drawn by crc32 of the id and the draw: all where there are
-// fewer.
+// `n` of the rows of `of`, drawn by crc32 of the id and the draw: all where there are fewer.
 FitRows drawn(const RunFit& fit, const MeasuredRuns& measured, const FitRows& of, std::size_t n,
               int draw);
 

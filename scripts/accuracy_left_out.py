@@ -32,8 +32,9 @@ at what is known of a class of framework and part before any run (`data/priors.c
 [fitted](model/fitted.md)): *all rows* has seen the run; *group left out* has not seen its model on its
 accelerator from its source; *source left out* no run of its source; *own* is that, then calibrated on a
 tenth of the source's runs and judged on the rest: five tenths drawn by the ids, all judged together,
-since one draw is luck ([what limits these figures](accuracy_ablation.md)). Runs of a stated MFU below 20% are judged and not
-fitted: nobody would run them twice. nanotron, llm-foundry and Megatron-DeepSpeed (vTrain)
+since one draw is luck ([what limits these figures](accuracy_ablation.md)). Runs of a stated MFU below 20% are
+judged and not fitted, since nobody would run them twice; a tenth of a source's runs is of all of them, as
+an owner's first runs would be. nanotron, llm-foundry and Megatron-DeepSpeed (vTrain)
 are each measured by one source or nearly so: with it left out, their frameworks' constants are the
 class's, which is what a stack would get that nobody has run. SimuMax's cluster runs its B200 at their
 power limit, a fifth below other tables of that part; with its steps left out, what is known of that is

@@ -212,6 +212,64 @@ TEST(Policy, EverySecondProduct) {
   EXPECT_EQ(bytes, 4096 * 2 * (4096 + 1024 + 14336.0));  // Q and V, gate
 }
 
+// 2 (Q 4096, V 1024, gate 14336, down 4096, attention 4096, the layer's input 4096) + 4 x 32 heads of
+// statistics: 63,616 bytes a token. Where a compiler cuts the layer, down's result goes: only the next
+// residual reads it; so do the ops that would be made again for that.
+TEST(Policy, CompiledKeepsOnlyWhatBackwardReads) {
+  job::JobSpec spec = llama_job();
+  spec.framework.fusions.qkv = false;
+  spec.framework.fusions.gate_up = false;
+  spec.recompute.granularity = job::Granularity::full;
+  spec.recompute.kept.set(static_cast<std::size_t>(Module::core_attention));
+  spec.recompute.alternate = true;
+  spec.framework.saved.recompute_stops_early = false;
+  const Lowered eager = lowered(spec);
+  EXPECT_EQ(saved(layer_of(eager)), 4096 * 63616.0);
+  spec.framework.saved.recompute_stops_early = true;
+  const Lowered compiled = lowered(spec);
+  EXPECT_EQ(saved(layer_of(compiled)), 4096 * 55424.0);
+  EXPECT_LT(layer_of(compiled).backward.size(), layer_of(eager).backward.size());
+}
+
+// Grouped products and the router's are neither counted nor kept.
+TEST(Policy, LeavesGroupedProductsOut) {
+  job::JobSpec spec = job_of(mixtral(kMixtral8x7b, 8, 2), 8, {1, 8, 4096});
+  spec.framework.fusions.qkv = false;
+  spec.recompute.granularity = job::Granularity::full;
+  spec.recompute.kept.set(static_cast<std::size_t>(Module::core_attention));
+  spec.recompute.alternate = true;
+  double experts = 0;
+  const Lowered l = lowered(spec);
+  const ops::Program& p = layer_of(l);
+  for (const ops::Op& op : p.backward) {
+    const auto* g = std::get_if<ops::Gemm>(&op.work);
+    if (g != nullptr && op.pass == ops::Pass::recompute && g->experts) experts += 1;
+  }
+  EXPECT_EQ(experts, 2);  // in and out, whole
+  for (const ops::Tensor& t : p.tensors) {
+    EXPECT_FALSE(t.saved && t.name == std::string("kept_products") && t.module == Module::expert_in);
+  }
+}
+
+// What a reduce-scatter wrote is kept: a t-th of the tokens.
+TEST(Policy, KeepsReduceScatters) {
+  job::JobSpec spec = job_of(llama(kLlama3_8b), 2, {1, 8, 4096});
+  spec.parallel.tp = 2;
+  spec.parallel.sequence_parallel = true;
+  spec.recompute.granularity = job::Granularity::full;
+  spec.recompute.kept.set(static_cast<std::size_t>(Module::core_attention));
+  spec.recompute.alternate = true;
+  const Lowered l = lowered(spec);
+  const ops::Program& p = layer_of(l);
+  int again = 0;
+  for (const ops::Op& op : p.backward) {
+    const auto* c = std::get_if<ops::Collective>(&op.work);
+    if (c == nullptr || op.pass != ops::Pass::recompute) continue;
+    again += c->kind == ops::CollectiveKind::reduce_scatter ? 1 : 0;
+  }
+  EXPECT_EQ(again, 0);
+}
+
 TEST(SecondaryShards, BackwardGathersNearby) {
   job::JobSpec spec = job_of(llama(kLlama3_8b), 16, {1, 16, 4096});
   spec.parallel.sharding = parallel::Sharding::zero3;

@@ -291,6 +291,25 @@ TEST(Stage, PlaceholdersOnceAShape) {
   EXPECT_EQ((some.transient - none.transient).value, 2 * 130);
 }
 
+// ZeRO-3 writes the shards of gradients on a stream of its own, whose blocks are no other's: those that
+// come after the peak are reserved on top of it.
+TEST(Stage, GradientShardsAreReservedApart) {
+  Rank r;
+  r.programs = {program(1000, 3000, 1000, 800)};
+  r.chunks[0].items.push_back({0, 1});
+  r.input.gradients_from_start = false;
+  r.state.dense.gradient_shards = 8;
+  const StageMemory whole = r.memory();
+  ASSERT_EQ(whole.moment, Moment::forward);
+  EXPECT_DOUBLE_EQ(whole.gradients.value, 0);
+  EXPECT_DOUBLE_EQ(whole.reserved.value, whole.allocated.value);
+  r.state.gathers = true;
+  r.profile.memory.reserve_fraction = 0.1;
+  const StageMemory sharded = r.memory();
+  EXPECT_DOUBLE_EQ(sharded.reserved.value,
+                   1.1 * (sharded.allocated.value + 800 * r.state.dense.gradient / 8));
+}
+
 TEST(Stage, OutsideTheAllocator) {
   Rank r;
   r.programs = {program(1000, 1000, 1000)};

@@ -15,6 +15,7 @@
 #include "eratos/reader/nanotron.h"
 #include "eratos/reader/primus.h"
 #include "eratos/reader/read_job.h"
+#include "eratos/reader/recompute_policy.h"
 #include "eratos/reader/torchtitan.h"
 #include "eratos/reader/graph_scopes.h"
 #include "eratos/text/toml.h"
@@ -345,11 +346,7 @@ job::JobSpec drawn_titan_job(Rng& rng) {
       job.recompute.granularity = job::Granularity::full;
       break;
     case 2:
-      job.recompute.granularity = job::Granularity::selective;
-      for (const ops::Module m : {ops::Module::norm, ops::Module::rotary, ops::Module::activation,
-                                  ops::Module::expert_activation}) {
-        job.recompute.modules.set(static_cast<std::size_t>(m));
-      }
+      EXPECT_TRUE(set_policy("op-level", job.recompute));
       break;
     default:
       job.recompute.granularity = job::Granularity::full;

@@ -71,9 +71,10 @@ TEST(Torchtitan, CheckpointModes) {
   EXPECT_EQ(mode("mode = \"none\"\n").granularity, job::Granularity::none);
   EXPECT_EQ(mode("mode = \"full\"\n").granularity, job::Granularity::full);
   const auto op = mode("mode = \"selective\"\nselective_ac_option = \"op\"\n");
-  EXPECT_EQ(op.granularity, job::Granularity::selective);
-  EXPECT_TRUE(op.modules.test(static_cast<std::size_t>(ops::Module::norm)));
-  EXPECT_FALSE(op.modules.test(static_cast<std::size_t>(ops::Module::core_attention)));
+  EXPECT_EQ(op.granularity, job::Granularity::full);
+  EXPECT_EQ(op.policy, "op-level");
+  EXPECT_TRUE(op.alternate);
+  EXPECT_TRUE(op.kept.test(static_cast<std::size_t>(ops::Module::core_attention)));
   // Every third layer, counted from 1: layers 2, 5, ... 29 of 32.
   const auto third = mode("mode = \"selective\"\nselective_ac_option = \"3\"\n");
   EXPECT_EQ(third.granularity, job::Granularity::full);

@@ -292,8 +292,9 @@ TEST(TruthWords, Recompute) {
   EXPECT_EQ(r.modules.count(), 2U);
 
   EXPECT_EQ(read_recompute("selective (op-level policy of torchtitan)", 4, r = {}), "");
-  EXPECT_TRUE(r.modules.test(static_cast<std::size_t>(ops::Module::mlp_in)));
-  EXPECT_FALSE(r.modules.test(static_cast<std::size_t>(ops::Module::core_attention)));
+  EXPECT_EQ(r.policy, "op-level");
+  EXPECT_TRUE(r.alternate);
+  EXPECT_TRUE(r.kept.test(static_cast<std::size_t>(ops::Module::core_attention)));
   EXPECT_EQ(read_recompute("selective: every other layer", 5, r = {}), "");
   EXPECT_EQ(r.granularity, job::Granularity::full);
   EXPECT_EQ(r.layer_ids, (std::vector<int>{0, 2, 4}));

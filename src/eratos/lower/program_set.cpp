@@ -112,7 +112,7 @@ layer::EmbeddingSpec embedding_spec(const job::CheckedJob& job) {
 void recompute_whole(ops::Program& p, const job::JobSpec& spec) {
   const job::RecomputeSpec& r = spec.recompute;
   if (r.kept.any() || r.alternate) {
-    apply_policy(p, r);
+    apply_policy(p, r, spec.framework.saved.recompute_stops_early);
   } else {
     apply_full_recompute(p, spec.framework.saved.recompute_stops_early);
   }

@@ -238,9 +238,33 @@ double alternate_share(const ops::Program& p, std::size_t i, int first) {
   return kept * one;
 }
 
+bool is_reduce_scatter(const ops::Op& op) {
+  const auto* c = std::get_if<ops::Collective>(&op.work);
+  return c != nullptr && c->kind == ops::CollectiveKind::reduce_scatter;
+}
+
+// Is it one of the plain products that the policy counts? Grouped ones and the router's are not.
+bool counts(const ops::Op& op) {
+  const auto* g = std::get_if<ops::Gemm>(&op.work);
+  return g != nullptr && !g->experts && op.module != Module::router;
+}
+
+// Nothing of what the first `end` ops of forward made is kept that backward never reads.
+void forget_unread(ops::Program& p, std::size_t end) {
+  std::bitset<kMaxTensors> read;
+  for (const ops::Op& op : p.backward) {
+    for (const TensorId id : op.reads) read.set(id);
+  }
+  for (std::size_t i = 0; i < end; ++i) {
+    for (const TensorId id : p.forward[i].writes) {
+      if (!read.test(id)) p.tensors[id].saved = false;
+    }
+  }
+}
+
 }  // namespace
 
-void apply_policy(ops::Program& p, const job::RecomputeSpec& spec) {
+void apply_policy(ops::Program& p, const job::RecomputeSpec& spec, bool drops_unread) {
   std::vector<bool> keeps;
   int products = 0;
   for (std::size_t i = 0; i < p.forward.size(); ++i) {
@@ -249,7 +273,8 @@ void apply_policy(ops::Program& p, const job::RecomputeSpec& spec) {
     const bool result = product || std::holds_alternative<ops::Attention>(op.work) ||
                         std::holds_alternative<ops::Collective>(op.work);
     bool keep = result && spec.kept.test(static_cast<std::size_t>(op.module));
-    if (product && spec.alternate && !keep) {
+    if (spec.alternate && is_reduce_scatter(op)) keep = true;
+    if (spec.alternate && counts(op) && !keep) {
       const int launched = std::max<int>(1, op.kernels);
       const double share = alternate_share(p, i, products);
       products += launched;
@@ -274,6 +299,9 @@ void apply_policy(ops::Program& p, const job::RecomputeSpec& spec) {
   }
   again.drop_all();
   again.insert(end == p.forward.size());
+  if (!drops_unread) return;
+  again.stop_early();
+  forget_unread(p, end);
 }
 
 void apply_full_recompute(ops::Program& p, bool stops_early) {

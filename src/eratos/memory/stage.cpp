@@ -184,10 +184,14 @@ void try_weights(const Programs& programs, const ops::StageProgram& chunk, Bytes
 // without a live block goes back to the driver before the allocator gives up.
 // Source: pytorch/pytorch c10/cuda/CUDACachingAllocator.cpp: malloc, release_cached_blocks,
 // ExpandableSegment.
-void reserve(const Candidate& best, Bytes flat, const framework::MemoryOverheads& rules,
+// `apart`: shards of gradients that are made after the peak, on the stream that reduces them. A
+// block belongs to the stream that asked for it: what activations left is of no use to them.
+// Source: pytorch torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce (the
+// output is allocated under reduce_scatter_stream).
+void reserve(const Candidate& best, Bytes flat, Bytes apart, const framework::MemoryOverheads& rules,
              StageMemory& out) {
   const double share = rules.expandable_segments ? rules.expandable_fraction : rules.reserve_fraction;
-  out.reserved = out.allocated * (1.0 + share);
+  out.reserved = (out.allocated + apart) * (1.0 + share);
   if (!rules.expandable_segments && best.moment != Moment::optimizer) out.reserved += flat;
   const Bytes outside = rules.context + out.communication;
   out.device = out.reserved + outside;
@@ -299,7 +303,8 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
   if (stage.reduces_gradients) out.transient += profile.memory.buckets;
   out.allocated = out.parameters + out.gradients + out.optimizer + out.activations + out.transient +
                   profile.memory.workspace;
-  reserve(best, flat, profile.memory, out);
+  const Bytes apart = state.gathers ? Bytes{gradients} - best.gradients : Bytes{0};
+  reserve(best, flat, apart, profile.memory, out);
   out.moment = best.moment;
   out.peak_module = best.module;
   out.peak_program = best.program;

@@ -255,15 +255,7 @@ void read_recompute(Translation& t, int layers) {
   } else if (mode == "full") {
     t.put("recompute.granularity", Node::string("full"), kMode);
   } else if (mode == "selective" && option == "op") {
-    t.put("recompute.granularity", Node::string("selective"), kMode);
-    // Assumes: of the operators that torchtitan's policy keeps (every second matrix product,
-    // attention, collectives) all matrix products are kept; the rest is made again.
-    Node modules = Node::sequence();
-    for (const char* module : {"norm", "rotary", "activation", "expert_activation"}) {
-      modules.append(Node::string(module));
-    }
-    t.put("recompute.modules", std::move(modules), kOption,
-          "what is not a matrix product, attention or a collective");
+    t.put("recompute.policy", Node::string("op-level"), kOption);
   } else if (mode == "selective") {
     char* end = nullptr;
     const long every = std::strtol(option.c_str(), &end, 10);

@@ -11,6 +11,7 @@
 #include "eratos/base/check.h"
 #include "eratos/reader/graph_scopes.h"
 #include "eratos/reader/pattern_table.h"
+#include "eratos/reader/recompute_policy.h"
 #include "eratos/reader/schedule_words.h"
 
 namespace eratos::reader {
@@ -105,7 +106,7 @@ std::string read_full(std::string_view words, job::RecomputeSpec& out) {
 }
 
 // The `what` of a line of data/run_recompute.csv: "full", "block 3" (layers of each virtual stage),
-// "every other layer", or module names.
+// "every other layer", "policy op-level" (of data/recompute_policies.csv), or module names.
 std::string read_policy(std::string_view what, int layers, job::RecomputeSpec& out) {
   out.granularity = job::Granularity::full;
   if (what == "full") return "";
@@ -117,6 +118,11 @@ std::string read_policy(std::string_view what, int layers, job::RecomputeSpec& o
   }
   if (what == "every other layer") {
     for (int layer = 0; layer < layers; layer += 2) out.layer_ids.push_back(layer);
+    return "";
+  }
+  constexpr std::string_view kPolicy = "policy ";
+  if (starts(what, kPolicy)) {
+    ERATOS_CHECK(set_policy(what.substr(kPolicy.size()), out));
     return "";
   }
   out.granularity = job::Granularity::selective;

@@ -28,6 +28,7 @@
 #include "eratos/report/search.h"
 #include "eratos/report/space.h"
 #include "eratos/search/around.h"
+#include "eratos/search/difference.h"
 #include "eratos/search/evaluate.h"
 #include "eratos/search/exhaustive.h"
 #include "eratos/search/legality.h"
@@ -185,6 +186,20 @@ std::string method_fault(const Arguments& arguments) {
   return "";
 }
 
+// What separates the best from the job and from the runner-up.
+void compare_best(Searched& s) {
+  const std::vector<search::Found>& top = s.outcome.top;
+  if (top.empty()) return;
+  const auto to_best = [&](const search::Settings& from) {
+    return search::contributions(s.space, from, search::settings_of(s.space, top[0].at),
+                                 s.job->calibration, s.job->options, *s.job->workspace);
+  };
+  if (s.own != nullptr) s.answer.from_job = to_best(search::settings_of_job(s.space));
+  if (top.size() > 1) {
+    s.answer.from_runner_up = to_best(search::settings_of(s.space, top[1].at));
+  }
+}
+
 // kAnswered, or why the file of --store cannot be used.
 int run(Searched& s, const Arguments& arguments, search::Wanted wanted, SearchStore& store) {
   const Job& job = *s.job;
@@ -210,11 +225,12 @@ int run(Searched& s, const Arguments& arguments, search::Wanted wanted, SearchSt
     s.shown.push_back(show(job, spec));
     answer.top.push_back({s.shown.back()->answer, found.at,
                           search::steps_around(s.space, found.at, job.options, evaluator)});
-    answer.top.back().within_band = s.shown.back()->projection.confidence.step.first.value <=
-                                    s.shown.front()->projection.confidence.step.second.value;
+    answer.top.back().within_band = search::is_rival(s.shown.front()->projection,
+                                                     s.outcome.top[0].figure, found.figure);
   }
   s.own = show(job, s.space.base);
   if (s.own != nullptr) answer.own = &s.own->answer;
+  compare_best(s);
   if (s.outcome.top.empty() && !answer.interrupted) {
     job::JobSpec spec = s.space.base;
     if (s.outcome.any_too_big) search::apply(s.space, s.outcome.least, spec);

@@ -51,6 +51,35 @@ class Search(unittest.TestCase):
             os.remove(path)
         self.assertEqual(json.loads(done.stdout)["time"], answer["best"]["time"])
 
+    def test_what_separates_the_best_from_the_job_and_the_runner_up(self):
+        answer = json.loads(search(*JOB, "--axes", *AXES, "--format", "json", "--set", "parallel.tp=8",
+                                   "--set", "parallel.pp=4"))
+        best = answer["best"]["throughput"]["tokens_per_s_per_gpu"]
+        for key, rate in (("difference_from_job", answer["baseline"]["tokens_per_s_per_gpu"]),
+                          ("difference_from_runner_up",
+                           answer["top"][1]["throughput"]["tokens_per_s_per_gpu"])):
+            whole = 1
+            for one in answer[key]:
+                self.assertTrue(one["changes"])
+                whole *= 1 + one["gain"]
+            self.assertAlmostEqual(whole, best / rate, places=9, msg=key)
+            self.assertAlmostEqual(answer[key][-1]["tokens_per_s_per_gpu"], best, places=6)
+        basin = answer["basin"]
+        self.assertIn(basin["verdict"], ("alone", "sharp peak", "ridge", "broad basin"))
+        legal = [s for s in answer["sensitivity"] if s["legal"] and s["fits"]]
+        self.assertEqual(basin["steps_that_fit"], len(legal))
+        rivals = sum(one["within_error_band"] for one in answer["top"][1:])
+        self.assertEqual(basin["rivals_listed"], rivals)
+        self.assertEqual(min(basin["least_loss_by_axis"].values()),
+                         min(max(s["gain"] for s in legal if s["axis"] == axis)
+                             for axis in {s["axis"] for s in legal}))
+        losses = answer["best"]["losses"]
+        self.assertEqual(list(losses.values()), sorted(losses.values(), reverse=True))
+        self.assertLess(sum(losses.values()), 1.1)
+        text = search(*JOB, "--axes", *AXES, "--set", "parallel.tp=8", "--set", "parallel.pp=4")
+        for words in ("its step is", "would help most", "around it", "the job as it came", "the runner-up"):
+            self.assertIn(words, text)
+
     def test_the_winner_is_written_and_reads_back(self):
         folder = tempfile.mkdtemp()
         for target in ("megatron", "eratos"):

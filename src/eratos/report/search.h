@@ -10,6 +10,7 @@
 #include "eratos/report/check.h"
 #include "eratos/report/table.h"
 #include "eratos/search/around.h"
+#include "eratos/search/difference.h"
 #include "eratos/search/method.h"
 
 namespace eratos::report {
@@ -19,7 +20,7 @@ struct Ranked {
   Answer answer;
   search::Candidate at;
   std::vector<search::StepAway> steps;  // around it
-  bool within_band = false;             // its band of error reaches the winner's
+  bool within_band = false;             // no slower than the end of the winner's band of error
 };
 
 struct SearchAnswer {
@@ -31,6 +32,9 @@ struct SearchAnswer {
   std::string version;
   std::vector<Ranked> top;
   const Answer* own = nullptr;  // the job as it came; null where it is not legal
+  // What each change contributes on the way to the best; empty without a best.
+  std::vector<search::Contribution> from_job;
+  std::vector<search::Contribution> from_runner_up;
   // Where nothing fits or nothing is legal: changes of one or two settings that would.
   std::vector<Nearby> nearby;
   Bytes capacity;  // less the margin

@@ -5,6 +5,7 @@
 
 #include "eratos/report/json.h"
 #include "eratos/report/search.h"
+#include "eratos/report/search_advice.h"
 #include "eratos/report/search_parts.h"
 #include "eratos/text/dump.h"
 
@@ -45,6 +46,7 @@ Node step_node(const SearchAnswer& a, const search::StepAway& step, double figur
   }
   out.set("fits", Node::boolean(step.fits));
   if (!step.fits) out.set("missing_bytes", bytes(step.missing));
+  out.set("device_peak_bytes", bytes(step.device_peak));
   out.set("step_s", number(step.step.value));
   out.set("tokens_per_s_per_gpu", number(tokens_per_gpu(a, step.figure)));
   out.set("gain", number(figure / step.figure - 1));
@@ -78,6 +80,7 @@ Node ranked_node(const SearchAnswer& a, const Ranked& one) {
   out.set("within_error_band", Node::boolean(one.within_band));
   if (a.own != nullptr)
     out.set("gain_over_job", number(figure_of(*a.own) / figure_of(one.answer) - 1));
+  add_losses(one, out);
   put_all(out, project_node(one.answer));
   return out;
 }
@@ -142,6 +145,7 @@ Node search_node(const SearchAnswer& a) {
     }
   }
   out.set("sensitivity", std::move(sensitivity));
+  if (!a.top.empty()) add_advice(a, out);
   if (a.top.empty()) {
     if (a.outcome->any_too_big) out.set("closest", closest_node(a));
     out.set("nearest_that_fit", nearby_list(a));

@@ -7,6 +7,7 @@
 
 #include "eratos/report/quantity.h"
 #include "eratos/report/search.h"
+#include "eratos/report/search_advice.h"
 #include "eratos/report/search_parts.h"
 #include "eratos/report/text.h"
 
@@ -50,6 +51,7 @@ std::string top_table(const SearchAnswer& a, const Style& style) {
   const std::vector<std::size_t> axes = differing(a);
   for (const std::size_t i : axes) columns.push_back({std::string(search::kAxisFacts[i].name)});
   columns.push_back({"binds"});
+  columns.push_back({"one change that would help"});
   Table table(std::move(columns));
   for (std::size_t n = 0; n < a.top.size(); ++n) {
     const projection::Projection& p = *a.top[n].answer.projection;
@@ -61,6 +63,7 @@ std::string top_table(const SearchAnswer& a, const Style& style) {
     double share = 0;
     const std::string what = binds(a.top[n], &share);
     cells.push_back(share > 0 ? what + " " + percent(share) : what);
+    cells.push_back(help_words(a, a.top[n]));
     table.row(std::move(cells), n == 0);
   }
   return table.text(0, style);
@@ -177,14 +180,7 @@ std::string search_text(const SearchAnswer& a, const Style& style) {
       std::any_of(a.top.begin() + 1, a.top.end(), [](const Ranked& r) { return r.within_band; });
   if (ties) out += "~ within the band of error of the best\n";
   out += "\n" + wrapped("best: " + settings(a, a.top[0].at), 96, "      ") + "\n";
-  if (a.own != nullptr) {
-    const projection::Projection& own = *a.own->projection;
-    const double ratio = a.top[0].answer.projection->throughput.tokens_per_s_per_gpu /
-                         own.throughput.tokens_per_s_per_gpu;
-    out += fmt::format("the job as it came: {:.1f} tokens/s/GPU{}; the best is {}\n",
-                       own.throughput.tokens_per_s_per_gpu, own.memory.fits ? "" : ", does not fit",
-                       signed_percent(ratio - 1));
-  }
+  out += advice_text(a);
   out += around(a, style);
   if (a.front) out += front_table(a, style);
   return out + "\n" + proof_line(a) + "\n";

@@ -1,7 +1,6 @@
 #include "eratos/search/around.h"
 
 #include <algorithm>
-#include <iterator>
 #include <memory>
 
 #include "eratos/search/axes.h"
@@ -43,6 +42,7 @@ std::vector<StepAway> steps_around(const Space& space, const Candidate& candidat
         const job::JobSpec& job = *evaluator.checked(at).spec;
         step.fits = p.memory.fits;
         if (!step.fits) step.missing = max(Bytes{0}, p.memory.least_peak - capacity);
+        step.device_peak = p.memory.device_peak;
         step.step = p.time.step;
         step.figure =
             p.time.step.value / (static_cast<double>(job.batch.global) * job.batch.sequence);
@@ -62,25 +62,60 @@ const StepAway* best_step(const std::vector<StepAway>& steps, double figure) {
   return best;
 }
 
-Loss largest_loss(const projection::Projection& p) {
+std::vector<Loss> losses_of(const projection::Projection& p) {
   const projection::TimeAnswer& t = p.time;
   const double step = t.step.value;
   if (step <= 0) return {};
   const double worked = p.throughput.hfu * step;
   const double again = std::max(0.0, p.throughput.hfu - p.throughput.mfu) * step;
-  const Loss losses[] = {{"bubble", t.bubble / t.step},
-                         {"kernel efficiency", std::max(0.0, t.compute.value - worked) / step},
-                         {"recomputation", again / step},
-                         {"launch", t.launch / t.step},
-                         {"optimizer", t.optimizer / t.step},
-                         {"exposed tp traffic", t.exposed.tp / t.step},
-                         {"exposed cp traffic", t.exposed.cp / t.step},
-                         {"exposed ep traffic", t.exposed.ep / t.step},
-                         {"exposed pp traffic", t.exposed.pp / t.step},
-                         {"exposed dp traffic", t.exposed.dp / t.step},
-                         {"exposed host traffic", t.exposed.host / t.step}};
-  return *std::max_element(std::begin(losses), std::end(losses),
-                           [](const Loss& a, const Loss& b) { return a.share < b.share; });
+  std::vector<Loss> out{{"bubble", t.bubble / t.step},
+                        {"kernel efficiency", std::max(0.0, t.compute.value - worked) / step},
+                        {"recomputation", again / step},
+                        {"launch", t.launch / t.step},
+                        {"optimizer", t.optimizer / t.step},
+                        {"exposed tp traffic", t.exposed.tp / t.step},
+                        {"exposed cp traffic", t.exposed.cp / t.step},
+                        {"exposed ep traffic", t.exposed.ep / t.step},
+                        {"exposed pp traffic", t.exposed.pp / t.step},
+                        {"exposed dp traffic", t.exposed.dp / t.step},
+                        {"exposed host traffic", t.exposed.host / t.step}};
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Loss& a, const Loss& b) { return a.share > b.share; });
+  return out;
+}
+
+Loss largest_loss(const projection::Projection& p) {
+  const std::vector<Loss> all = losses_of(p);
+  return all.empty() ? Loss{} : all[0];
+}
+
+bool is_rival(const projection::Projection& best, double best_figure, double figure) {
+  return figure * best.time.step.value <= best_figure * best.confidence.step.second.value;
+}
+
+Basin basin_of(const std::vector<StepAway>& steps, const projection::Projection& best,
+               double figure) {
+  Basin out;
+  for (const StepAway& s : steps) {
+    if (s.refused_by != nullptr || !s.fits) continue;
+    ++out.steps;
+    if (is_rival(best, figure, s.figure)) ++out.within;
+  }
+  return out;
+}
+
+bool may_run_out(const projection::Projection& p) {
+  return p.memory.fits && p.memory.capacity < p.confidence.peak.second;
+}
+
+const StepAway* safer_step(const std::vector<StepAway>& steps, const projection::Projection& best) {
+  const double band = best.confidence.peak.second / best.memory.device_peak;
+  const StepAway* out = nullptr;
+  for (const StepAway& s : steps) {
+    if (s.refused_by != nullptr || !s.fits || best.memory.capacity < s.device_peak * band) continue;
+    if (out == nullptr || s.figure < out->figure) out = &s;
+  }
+  return out;
 }
 
 }  // namespace eratos::search

@@ -26,6 +26,7 @@ struct StepAway {
   const Rule* refused_by = nullptr;  // the rest says nothing then
   bool fits = false;
   Bytes missing;  // to fit
+  Bytes device_peak;
   double figure = 0;
   Seconds step;
 };
@@ -41,5 +42,26 @@ struct Loss {
   double share = 0;       // of the step
 };
 Loss largest_loss(const projection::Projection& p);
+// All of them, the largest first, and what is left: work at the peak rate.
+std::vector<Loss> losses_of(const projection::Projection& p);
+
+// Is a figure within the band of error of the best's step? Errors of configurations of one job have
+// much in common, so a rival's own band is not added.
+// Worked example: a step of 10 s with a band of 9.5 to 10.5 s has one of 10.4 s as a rival.
+bool is_rival(const projection::Projection& best, double best_figure, double figure);
+
+// Is the best a sharp peak or a broad basin? Of the single steps that are legal and fit: how many
+// are rivals.
+struct Basin {
+  int steps = 0;
+  int within = 0;
+};
+Basin basin_of(const std::vector<StepAway>& steps, const projection::Projection& best,
+               double figure);
+
+// Where the peak's band of error reaches beyond the capacity: the step that costs least of those
+// whose band does not; nullptr where none helps.
+const StepAway* safer_step(const std::vector<StepAway>& steps, const projection::Projection& best);
+bool may_run_out(const projection::Projection& p);
 
 }  // namespace eratos::search

@@ -15,6 +15,22 @@ namespace eratos::apps {
 
 namespace {
 
+#ifdef ERATOS_TBB
+// Neighbours in a batch of screens share a layer's shapes, and those of bounds some: hand them out in
+// runs.
+std::size_t piece_of(search::Ask::What what) {
+  switch (what) {
+    case search::Ask::What::bound:
+      return 16;
+    case search::Ask::What::screen:
+      return 64;
+    case search::Ask::What::project:
+      break;
+  }
+  return 2;
+}
+#endif
+
 class Threads final : public Answers {
  public:
   explicit Threads(const SearchRun& run)
@@ -28,8 +44,7 @@ class Threads final : public Answers {
 
   void answer(std::span<const search::Ask> asks, std::span<search::Tell> tells) override {
 #ifdef ERATOS_TBB
-    // Neighbours in a batch of screens share a layer's shapes: hand them out in runs.
-    const std::size_t piece = asks[0].what == search::Ask::What::screen ? 64 : 2;
+    const std::size_t piece = piece_of(asks[0].what);
     arena_.execute([&] {
       tbb::parallel_for(
           tbb::blocked_range<std::size_t>(0, asks.size(), piece),

@@ -47,7 +47,7 @@ class Reporter {
   explicit Reporter(const SearchRun& run) : run_(run) {}
 
   void count(std::span<const search::Ask> asks) {
-    (asks[0].what == search::Ask::What::screen ? screened_ : projected_) += asks.size();
+    (asks[0].what == search::Ask::What::project ? projected_ : screened_) += asks.size();
   }
 
   void tell(const search::Method& method) {

@@ -57,7 +57,7 @@ void search_whole(benchmark::State& state, const search::Space& space) {
       if (asks.empty()) break;
       tells.clear();
       for (const search::Ask& ask : asks) tells.push_back(evaluator.answer(ask));
-      (asks[0].what == search::Ask::What::screen ? screens : simulations) += asks.size();
+      (asks[0].what == search::Ask::What::project ? simulations : screens) += asks.size();
       method.tell(tells);
     }
     benchmark::DoNotOptimize(method.outcome().proof.simulated);

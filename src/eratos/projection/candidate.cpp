@@ -86,6 +86,20 @@ Screen screen_closely(const job::CheckedJob& job, const calibration::Calibration
   return out;
 }
 
+Seconds least_work(const job::CheckedJob& job, Pricing& pricing, Workspace& w) {
+  if (!hiding_pays(job.spec->framework)) return Seconds{0};
+  prepare_stages(job, w, ops::mean_of_most(spread_of(job), job.parallel.ep));
+  price_for(job, pricing);
+  pricing.any_overlap = true;
+  const ProgramTime* const times = times_of(job, pricing, false, w);
+  double seconds = 0;
+  for (const ChunkPass pass : {ChunkPass::forward, ChunkPass::backward}) {
+    seconds += least_time(time_chunk(w.lowered.stages[0], times, pass, pricing), pricing);
+  }
+  // A schedule rounds every pass to a picosecond, of a microsecond at least.
+  return Seconds{seconds * (1 - 1e-6)};
+}
+
 Simulated simulate(const job::CheckedJob& job, Pricing& pricing, const Options& options,
                    Workspace& w) {
   prepare_stages(job, w, ops::mean_of_most(spread_of(job), job.parallel.ep));

@@ -66,6 +66,7 @@ void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, Half ha
     out.module[index_of(owner[s])] -= hidden;
     room -= hidden;
     out.hidden += hidden;
+    out.may_hide += share * communication[s];
     slowed += kappa * hidden;
   }
   out.compute += slowed;
@@ -81,6 +82,7 @@ void add(PassTime& to, const PassTime& from, double times) {
   to.dp += from.dp * times;
   to.copies += from.copies * times;
   to.hidden += from.hidden * times;
+  to.may_hide += from.may_hide * times;
   to.kernels += from.kernels * times;
   to.flops += from.flops * times;
   for (std::size_t i = 0; i < kModules; ++i) to.module[i] += from.module[i] * times;
@@ -251,6 +253,17 @@ double beside(double device, double host, double n) {
 }
 
 }  // namespace
+
+// Beside one another is a norm where the exponent is at least 1, and no sum of norms is below the norm of
+// the sum. Where a tensor-parallel group spans nodes the host's time depends on the pipeline.
+double least_time(const ChunkTime& pass, const Pricing& pricing) {
+  const job::CheckedJob& job = *pricing.job;
+  const double kept = 1.0 - job.spec->framework.overlap.contention;
+  const double device = pass.sum.device() + kept * (pass.sum.hidden - pass.sum.may_hide);
+  const double n = overlap_exponent(pricing);
+  if (n < 1 || job.parallel.tp > tp_ranks_together(job)) return device;
+  return beside(device, pass.host, n);
+}
 
 bool sends_block(const job::CheckedJob& job) {
   const framework::OverlapRules& rules = job.spec->framework.overlap;

@@ -31,6 +31,7 @@ struct PassTime {
   double dp = 0;
   double copies = 0;   // exposed, over the host's link
   double hidden = 0;   // communication beside compute, on whichever stream
+  double may_hide = 0;  // the same if there were compute enough
   double kernels = 0;  // launches
   double flops = 0;    // matrix FLOPs, recomputed ones included
   std::array<double, kModules> module{};
@@ -77,6 +78,9 @@ Pricing make_pricing(const job::CheckedJob& job, const calibration::Calibration&
 void price_for(const job::CheckedJob& job, Pricing& pricing);
 // Whether no job is faster for hiding less: shares between 0 and 1, and less contention than is hidden.
 bool hiding_pays(const framework::FrameworkProfile& profile);
+// A pass, its ops dealt to any number of chunks and halves, from below: with all hidden that may be. Of
+// a job without a pipeline. Requires hiding_pays().
+double least_time(const ChunkTime& pass, const Pricing& pricing);
 
 double price(const ops::Op& op, const Pricing& pricing);
 // Seconds a layer and pass cost the host beyond its kernels.

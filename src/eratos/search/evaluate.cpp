@@ -1,9 +1,57 @@
 #include "eratos/search/evaluate.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include "eratos/base/check.h"
+#include "eratos/parallel/schedules.h"
 #include "eratos/projection/candidate.h"
 
 namespace eratos::search {
+
+namespace {
+
+job::JobSpec whole_model(const Space& space) {
+  job::JobSpec s = space.base;
+  for (std::size_t i = kScreenedAxes; i < kAxes; ++i) {
+    apply(space, static_cast<AxisId>(i), space.axes[i].size() - 1, s);
+  }
+  s.layout = job::LayoutSpec{};
+  s.parallel.pp = 1;
+  s.parallel.vpp = 1;
+  s.parallel.sharding = parallel::Sharding::none;
+  s.parallel.hsdp_group = 0;
+  s.schedule.algorithm = "auto";
+  s.offload.optimizer = 0;
+  return s;
+}
+
+// Where a layer's groups lie does not depend on pp: dp and then pp are the outermost axes.
+bool groups_stay(const Space& space) {
+  job::JobSpec s = space.base;
+  for (std::size_t i = 0; i < space.values(AxisId::order).size(); ++i) {
+    apply(space, AxisId::order, i, s);
+    const auto& order = s.parallel.order;
+    if (order[3] != Axis::dp || order[4] != Axis::pp) return false;
+  }
+  return true;
+}
+
+// Passes of both directions at once hide traffic in one another; ranks that share an output layer have
+// programs of their own.
+bool has_bound(const Space& space) {
+  if (space.base.schedule.output_layer != parallel::OutputLayer::last_stage) return false;
+  if (!groups_stay(space)) return false;
+  job::JobSpec s = space.base;
+  for (std::size_t i = 0; i < space.values(AxisId::schedule).size(); ++i) {
+    apply(space, AxisId::schedule, i, s);
+    const parallel::ScheduleFacts* facts = parallel::find_schedule_facts(s.schedule.algorithm);
+    if (facts != nullptr && facts->side_by_side) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 Evaluator::Evaluator(const Space& space, const calibration::Calibration& calibration,
                      const projection::Options& options)
@@ -11,9 +59,11 @@ Evaluator::Evaluator(const Space& space, const calibration::Calibration& calibra
       calibration_(calibration),
       options_(options),
       job_(space.base),
+      whole_(whole_model(space)),
       checked_(std::make_unique<job::CheckedJob>()),
       workspace_(projection::make_workspace()) {
   apply(space_, at_, job_);
+  has_bound_ = has_bound(space);
 }
 
 const job::CheckedJob& Evaluator::checked(const Candidate& candidate) {
@@ -43,12 +93,43 @@ projection::Projection Evaluator::project(const Candidate& candidate) {
   return projection::project(checked(candidate), calibration_, options_, *workspace_);
 }
 
-Tell Evaluator::answer(const Ask& ask) {
-  const job::CheckedJob& job = checked(ask.at);
-  if (!priced_) {
-    pricing_ = projection::make_pricing(job, calibration_);
-    priced_ = true;
+void Evaluator::price(const job::CheckedJob& job) {
+  if (!priced_) pricing_ = projection::make_pricing(job, calibration_);
+  priced_ = true;
+}
+
+// A step of m micro-batches on p ranks is no shorter than m / p times the work of one, and with dp =
+// world / (tp cp p), m / (p global) is tp cp / (micro world).
+Tell Evaluator::bound(const Ask& ask) {
+  Tell out{true, {}, {}, 0};
+  if (!has_bound_) return out;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(AxisId::recompute); ++i) {
+    apply(space_, static_cast<AxisId>(i), ask.at.at[i], whole_);
   }
+  whole_.recompute = {};
+  if (ask.open > AxisId::recompute) {
+    apply(space_, AxisId::recompute, ask.at[AxisId::recompute], whole_);
+  }
+  const auto& p = whole_.parallel;
+  const int world = whole_.cluster.gpus();
+  whole_.batch.global = whole_.batch.micro * std::max(1, world / (p.tp * p.cp));
+  const double tokens = static_cast<double>(whole_.batch.micro) * world * whole_.batch.sequence;
+  for (std::size_t i = 0; i < space_.values(AxisId::order).size(); ++i) {
+    apply(space_, AxisId::order, i, whole_);
+    // Units of recomputed layers may fit the stages of a pipeline alone.
+    if (!job::check(whole_, *checked_).empty()) return Tell{true, {}, {}, 0};
+    price(*checked_);
+    const Seconds work = projection::least_work(*checked_, pricing_, *workspace_);
+    const double figure = work.value * p.tp * p.cp / tokens;
+    out.figure = i == 0 ? figure : std::min(out.figure, figure);
+  }
+  return out;
+}
+
+Tell Evaluator::answer(const Ask& ask) {
+  if (ask.what == Ask::What::bound) return bound(ask);
+  const job::CheckedJob& job = checked(ask.at);
+  price(job);
   if (ask.what == Ask::What::project) {
     const projection::Simulated s = projection::simulate(job, pricing_, options_, *workspace_);
     return {s.fits, s.least_peak, s.device_peak, figure_of(s.step)};

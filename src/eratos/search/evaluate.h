@@ -19,18 +19,20 @@ namespace eratos::search {
 
 struct Ask {
   enum class What : std::uint8_t {
+    bound,    // at least which figure, whatever the axes from `open` on are? `recompute` or `pp`
     screen,   // does it fit, and at least which figure, its overlap switches being as they are or off?
     project,  // which figure?
   };
   What what = What::screen;
   Candidate at;
+  AxisId open = AxisId::count_;
 };
 
 struct Tell {
   bool fits = false;
   Bytes least_peak;   // what it cannot do without
   Bytes device_peak;  // what it holds at most
-  double figure = 0;  // of a screen: never above the one that is projected
+  double figure = 0;  // of a bound and of a screen: never above the one that is projected
 };
 
 // Answers asks, one after the other; one a thread. The answer to an ask does not depend on those
@@ -48,6 +50,8 @@ class Evaluator {
   projection::Projection project(const Candidate& candidate);
 
  private:
+  void price(const job::CheckedJob& job);
+  Tell bound(const Ask& ask);
   double figure_of(Seconds step) const;
 
   const Space& space_;
@@ -55,10 +59,12 @@ class Evaluator {
   projection::Options options_;
   Candidate at_;
   job::JobSpec job_;
+  job::JobSpec whole_;  // without pipeline and sharding, every overlap that the space has
   std::unique_ptr<job::CheckedJob> checked_;
   projection::WorkspacePtr workspace_;
   projection::Pricing pricing_;  // of the space's part, cluster and framework
   bool priced_ = false;
+  bool has_bound_ = false;
 };
 
 }  // namespace eratos::search

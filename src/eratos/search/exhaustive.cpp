@@ -13,6 +13,9 @@ namespace {
 // Prefixes that wait; beyond it projections come first.
 constexpr std::size_t kMostWaiting = 4'000'000;
 constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr std::size_t kRecompute = static_cast<std::size_t>(AxisId::recompute);
+constexpr std::size_t kPipeline = static_cast<std::size_t>(AxisId::pp);
+static_assert(kPipeline == kRecompute + 1);
 
 }  // namespace
 
@@ -23,11 +26,16 @@ Exhaustive::Exhaustive(const Space& space, Wanted wanted, Batches batches,
       batches_(batches),
       cursor_(space),
       rules_(space),
-      groups_(cursor_, rules_, 0, kScreenedAxes - 1),
+      stems_(cursor_, rules_, 0, kRecompute),
+      recomputes_(cursor_, rules_, kRecompute, kPipeline),
+      groups_(cursor_, rules_, kPipeline, kScreenedAxes - 1),
       siblings_(cursor_, rules_, kScreenedAxes - 1, kScreenedAxes),
       tail_(cursor_, rules_, kScreenedAxes, kAxes),
-      tails_(cursor_, rules_) {
-  ERATOS_CHECK(wanted.top > 0 && batches.screens > 0 && batches.projections > 0);
+      tails_(cursor_, rules_),
+      behind_recompute_(cursor_, rules_, kPipeline, tails_),
+      behind_stem_(cursor_, rules_, kRecompute, tails_) {
+  ERATOS_CHECK(wanted.top > 0 && batches.screens > 0 && batches.projections > 0 &&
+               batches.bounds > 0);
   outcome_.proof.raw = space.raw();
   for (const Found& seed : seeds) take(seed);
 }
@@ -47,18 +55,28 @@ bool Exhaustive::can_matter(const Waiting& w) const {
   return known == best_.end() || w.bound < known->second.figure;
 }
 
+bool Exhaustive::can_matter(const Stem& s) const {
+  return wanted_.front || s.bound < worst_of_top();
+}
+
 std::span<const Ask> Exhaustive::ask() {
   asks_.clear();
+  bounded_ = nullptr;
   while (asks_.empty()) {
+    if (stage_ == Stage::stems) {
+      ask_stems();
+      continue;
+    }
     const bool crowded = waiting_.size() > kMostWaiting;
-    if ((!walked_ || !ready_.empty()) && screens_next_ && !crowded) {
-      ask_screens();
+    const bool walked = stage_ == Stage::walked && ready_.empty();
+    if (!walked && screens_next_ && !crowded) {
+      if (!ask_screens()) ask_recomputes();
       screens_next_ = false;
       continue;
     }
     screens_next_ = true;
     ask_projections();
-    if (asks_.empty() && walked_ && ready_.empty()) {
+    if (asks_.empty() && walked) {
       finish();
       break;
     }
@@ -66,18 +84,97 @@ std::span<const Ask> Exhaustive::ask() {
   return asks_;
 }
 
-void Exhaustive::ask_screens() {
+// Sets the first axes of the cursor.
+void Exhaustive::go_to(const Candidate& at, std::size_t axes) {
+  for (std::size_t i = 0; i < axes; ++i) cursor_.set(i, at.at[i]);
+}
+
+// The cursor's stem, where there is anything behind it. No bound is asked for that could not cut.
+void Exhaustive::ask_stem(const TailCount& behind, AxisId open, std::vector<Stem>& to) {
+  if (behind.legal == 0) {
+    add(behind, outcome_.removed);
+    return;
+  }
+  Stem stem{0, cursor_.at, behind.legal};
+  for (auto i = static_cast<std::size_t>(open); i < kAxes; ++i) stem.at.at[i] = 0;
+  to.push_back(stem);
+  if (!wanted_.front) asks_.push_back({Ask::What::bound, stem.at, open});
+}
+
+void Exhaustive::ask_stems() {
+  bounded_ = &all_stems_;
+  while (asks_.size() < batches_.bounds) {
+    if (!stems_.next(outcome_.removed)) {
+      stage_ = Stage::recomputes;
+      return;
+    }
+    ask_stem(behind_stem_.of_prefix(), AxisId::recompute, all_stems_);
+  }
+}
+
+// The recomputations of the next stems that can matter. Stems are sorted, so that none behind one
+// that cannot does.
+void Exhaustive::ask_recomputes() {
+  if (next_stem_ == 0) {
+    std::stable_sort(all_stems_.begin(), all_stems_.end(),
+                     [](const Stem& a, const Stem& b) { return a.bound < b.bound; });
+  }
+  bounded_ = &with_recompute_;
+  with_recompute_.clear();
+  next_recompute_ = 0;
+  stage_ = Stage::prefixes;
+  while (with_recompute_.size() < batches_.bounds) {
+    if (next_stem_ == all_stems_.size()) {
+      if (with_recompute_.empty()) stage_ = Stage::walked;
+      return;
+    }
+    const Stem stem = all_stems_[next_stem_++];
+    if (!can_matter(stem)) {
+      cut(stem, behind_stem_);
+      continue;
+    }
+    go_to(stem.at, kRecompute);
+    recomputes_.restart();
+    while (recomputes_.next(outcome_.removed)) {
+      ask_stem(behind_recompute_.of_prefix(), AxisId::pp, with_recompute_);
+    }
+  }
+}
+
+void Exhaustive::cut(const Stem& stem, Tails& tails) {
+  go_to(stem.at, kPipeline);
+  const TailCount& behind = tails.of_prefix();
+  outcome_.proof.cut_by_bound += behind.legal;
+  add(behind, outcome_.removed);
+}
+
+// The cursor at the next stem with a recomputation that can matter; false where there is none yet.
+bool Exhaustive::next_stem() {
+  while (next_recompute_ < with_recompute_.size()) {
+    const Stem& stem = with_recompute_[next_recompute_++];
+    if (!can_matter(stem)) {
+      cut(stem, behind_recompute_);
+      continue;
+    }
+    go_to(stem.at, kPipeline);
+    groups_.restart();
+    return true;
+  }
+  return false;
+}
+
+// False where the bounds of further stems have to be known first.
+bool Exhaustive::ask_screens() {
   asked_.clear();
   held_back_.clear();
   for (const Prefix& p : ready_) ask_screen(p, {});
   ready_.clear();
-  while (asks_.size() < batches_.screens && !walked_) {
-    if (groups_.next(outcome_.removed)) {
-      ask_group();
-    } else {
-      walked_ = true;
-    }
+  while (stage_ != Stage::walked && asks_.size() < batches_.screens) {
+    if (!in_stem_ && !next_stem()) return !asks_.empty();
+    in_stem_ = groups_.next(outcome_.removed);
+    if (in_stem_) ask_group();
   }
+  return !asks_.empty();
 }
 
 void Exhaustive::ask_screen(const Prefix& prefix, std::vector<Prefix> siblings) {
@@ -117,18 +214,20 @@ void Exhaustive::ask_projections() {
     }
     // The walk of prefixes goes on from its own values: keep them.
     const Candidate here = cursor_.at;
-    for (std::size_t i = 0; i < kScreenedAxes; ++i) cursor_.set(i, next.at.at[i]);
+    go_to(next.at, kScreenedAxes);
     tail_.restart();
     Removed counted_before;
     while (tail_.next(counted_before)) asks_.push_back({Ask::What::project, cursor_.at});
-    for (std::size_t i = 0; i < kScreenedAxes; ++i) cursor_.set(i, here.at[i]);
+    go_to(here, kScreenedAxes);
   }
 }
 
 void Exhaustive::tell(std::span<const Tell> answers) {
   ERATOS_CHECK(answers.size() == asks_.size());
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    if (asks_[i].what == Ask::What::screen) {
+    if (asks_[i].what == Ask::What::bound) {
+      (*bounded_)[bounded_->size() - answers.size() + i].bound = answers[i].figure;
+    } else if (asks_[i].what == Ask::What::screen) {
       screened(answers[i], i);
     } else {
       projected(asks_[i], answers[i]);
@@ -189,8 +288,9 @@ void Exhaustive::finish() {
 }
 
 double Exhaustive::progress() const {
-  if (walked_) return 1;
-  return static_cast<double>(index_of(space_, cursor_.at)) / static_cast<double>(space_.raw());
+  if (stage_ == Stage::walked) return 1;
+  if (stage_ == Stage::stems || all_stems_.empty()) return 0;
+  return static_cast<double>(next_stem_) / static_cast<double>(all_stems_.size());
 }
 
 }  // namespace eratos::search

@@ -1,12 +1,20 @@
 // The whole legal space, and a proof: every candidate is illegal, too big, cut by its bound, or
 // simulated.
 //
-// Prefixes (candidates without their overlap switches) are screened in the order of the walk. Those
-// that fit wait in a heap by their bound, and the most promising of them are simulated between two
-// batches of screens, so that a good figure is known early. A candidate is cut when its bound is
-// not below the best figure of its family, or not below the worst of the top: neither can change
-// the answer, because a bound never exceeds what the simulation finds. Where a front of speed and
-// memory is asked for, it must also be beaten by a point of the front: its memory is known exactly.
+// Four sieves, each finer and dearer than the one before. A stem is what is set before pp: first
+// without its recomputation, then with it; behind it stand hundreds or thousands of candidates. Its
+// bound is the work of the whole model, which no pipeline does in less. Stems are bounded in the
+// order of the walk, and their recomputations in the order of their bounds. Behind a stem that may
+// matter prefixes (candidates without their overlap switches) are screened; those that fit wait in
+// a heap by their bound, and the most promising of them are simulated between two batches of
+// screens, so that a good figure is known early.
+//
+// A candidate is cut when its bound is not below the best figure of its family, or not below the
+// worst of the top: neither can change the answer, because a bound never exceeds what the
+// simulation finds. A stem is cut by the second alone, and what is behind it is counted without
+// being visited; some of it may not have fitted. Where a front of speed and memory is asked for, a
+// candidate must also be beaten by a point of the front: its memory is known exactly, a stem's is
+// not, so that no stem is cut.
 //
 // Of prefixes that differ in the optimizer's offload alone the one that keeps least on the device
 // is screened first: what is kept there is (1 - share) of the state and everything else is alike,
@@ -15,6 +23,7 @@
 // Batches have a fixed size: the same work is done in the same order on any number of threads.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -24,11 +33,12 @@
 
 namespace eratos::search {
 
-// How much is asked at once. Smaller batches of projections cut more, larger ones keep more threads
-// busy; the answer is the same.
+// How much is asked at once. Smaller batches cut more, larger ones keep more threads busy; the
+// answer is the same.
 struct Batches {
   std::size_t screens = 4096;
   std::size_t projections = 256;  // and the rest of the last prefix
+  std::size_t bounds = 1024;      // and the rest of the last stem
 };
 
 struct Wanted {
@@ -49,6 +59,11 @@ class Exhaustive final : public Method {
   double progress() const override;
 
  private:
+  struct Stem {
+    double bound = 0;
+    Candidate at;
+    std::uint64_t legal = 0;  // candidates behind it
+  };
   struct Waiting {
     double bound = 0;
     std::uint64_t index = 0;  // of the prefix; breaks ties
@@ -65,7 +80,14 @@ class Exhaustive final : public Method {
     std::uint32_t legal = 0;
   };
 
-  void ask_screens();
+  enum class Stage : std::uint8_t { stems, recomputes, prefixes, walked };
+
+  void go_to(const Candidate& at, std::size_t axes);
+  void ask_stems();
+  void ask_recomputes();
+  void ask_stem(const TailCount& behind, AxisId open, std::vector<Stem>& to);
+  bool ask_screens();
+  bool next_stem();
   void ask_group();
   void ask_screen(const Prefix& prefix, std::vector<Prefix> siblings);
   void ask_projections();
@@ -74,6 +96,8 @@ class Exhaustive final : public Method {
   void take(const Found& found);
   double worst_of_top() const;
   bool can_matter(const Waiting& w) const;
+  bool can_matter(const Stem& s) const;
+  void cut(const Stem& stem, Tails& tails);
   void finish();
 
   const Space& space_;
@@ -81,17 +105,27 @@ class Exhaustive final : public Method {
   Batches batches_;
   Cursor cursor_;
   RulesByAxis rules_;
-  Walk groups_;    // prefixes without their offload
-  Walk siblings_;  // the offloads of a group
+  Walk stems_;       // without recomputation
+  Walk recomputes_;  // of a stem
+  Walk groups_;      // prefixes behind a stem, without their offload
+  Walk siblings_;    // the offloads of a group
   Walk tail_;
   Tails tails_;
-  bool walked_ = false;       // every prefix has been seen
+  Tails behind_recompute_;
+  Tails behind_stem_;
+  Stage stage_ = Stage::stems;
   bool screens_next_ = true;  // screens and projections take turns
   std::vector<Ask> asks_;
-  std::vector<Prefix> asked_;                      // of a batch of screens: what each asks of
-  std::vector<std::vector<Prefix>> held_back_;     // and the siblings that its answer may settle
-  std::vector<Prefix> ready_;                      // siblings that it did not
-  std::vector<Waiting> waiting_;                   // a heap, lowest bound first
+  std::vector<Stem>* bounded_ = nullptr;  // whose bounds a batch asks for, the last of them
+  std::vector<Stem> all_stems_;           // by rising bound
+  std::size_t next_stem_ = 0;
+  std::vector<Stem> with_recompute_;  // of a few of them
+  std::size_t next_recompute_ = 0;
+  bool in_stem_ = false;                         // groups_ is at work
+  std::vector<Prefix> asked_;                    // of a batch of screens: what each asks of
+  std::vector<std::vector<Prefix>> held_back_;   // and the siblings that its answer may settle
+  std::vector<Prefix> ready_;                    // siblings that it did not
+  std::vector<Waiting> waiting_;                 // a heap, lowest bound first
   std::unordered_map<std::uint64_t, Found> best_;  // by family
   Front front_;
   Outcome outcome_;

@@ -65,13 +65,20 @@ bool Walk::next(Removed& removed) {
   }
 }
 
-Tails::Tails(Cursor& cursor, const RulesByAxis& rules)
-    : cursor_(cursor), walk_(cursor, rules, kScreenedAxes, kAxes) {
+Tails::Tails(Cursor& cursor, const RulesByAxis& rules, std::size_t first)
+    : Tails(cursor, rules, first, kAxes, nullptr) {}
+
+Tails::Tails(Cursor& cursor, const RulesByAxis& rules, std::size_t first, Tails& inner)
+    : Tails(cursor, rules, first, inner.first_, &inner) {}
+
+Tails::Tails(Cursor& cursor, const RulesByAxis& rules, std::size_t first, std::size_t last,
+             Tails* inner)
+    : cursor_(cursor), first_(first), inner_(inner), walk_(cursor, rules, first, last) {
   AxisSet reads = 0;
-  for (std::size_t i = kScreenedAxes; i < kAxes; ++i) {
+  for (std::size_t i = first; i < kAxes; ++i) {
     for (const Rule* r : rules.at[i]) reads |= r->reads;
   }
-  for (std::size_t i = 0; i < kScreenedAxes; ++i) {
+  for (std::size_t i = 0; i < first; ++i) {
     if ((reads & axis_bit(static_cast<AxisId>(i))) != 0) read_.push_back(i);
   }
 }
@@ -87,8 +94,14 @@ const TailCount& Tails::of_prefix() {
   Removed removed;
   walk_.restart();
   while (walk_.next(removed)) {
+    if (inner_ != nullptr) {
+      const TailCount& behind = inner_->of_prefix();
+      tail.legal += behind.legal;
+      add(behind, removed);
+      continue;
+    }
     ++tail.legal;
-    for (std::size_t i = kScreenedAxes; i < kAxes; ++i) {
+    for (std::size_t i = first_; i < kAxes; ++i) {
       tail.last.at[i] = std::max(tail.last.at[i], cursor_.at.at[i]);
     }
   }

@@ -68,7 +68,7 @@ class Walk {
   std::array<std::uint64_t, kAxes + 1> behind_{};  // candidates of the axes from here on
 };
 
-// What a walk of the axes that screen() does not see comes to behind one prefix.
+// What a walk of the last axes comes to behind one prefix.
 struct TailCount {
   std::uint64_t legal = 0;
   Candidate last;  // the last value of each of those axes that some legal candidate has
@@ -76,16 +76,23 @@ struct TailCount {
   std::vector<std::pair<std::size_t, std::uint64_t>> at_axis;
 };
 
-// Prefixes that look alike to the rules of those axes share one walk.
+// Of axes `first` and on. Prefixes that look alike to the rules of those axes share one walk.
 class Tails {
  public:
-  Tails(Cursor& cursor, const RulesByAxis& rules);
+  Tails(Cursor& cursor, const RulesByAxis& rules, std::size_t first = kScreenedAxes);
+  // Walks as far as `inner` begins, and asks it for the rest.
+  Tails(Cursor& cursor, const RulesByAxis& rules, std::size_t first, Tails& inner);
 
   // Of the cursor's prefix; leaves the cursor's last axes anywhere.
   const TailCount& of_prefix();
 
  private:
+  Tails(Cursor& cursor, const RulesByAxis& rules, std::size_t first, std::size_t last,
+        Tails* inner);
+
   Cursor& cursor_;
+  std::size_t first_;
+  Tails* inner_;
   Walk walk_;
   std::vector<std::size_t> read_;  // axes of the prefix that those rules read
   std::unordered_map<std::uint64_t, TailCount> known_;

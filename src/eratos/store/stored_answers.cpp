@@ -35,7 +35,7 @@ Digest digest_of_value(const T& value) {
 std::vector<search::Ask> screens_of(std::span<const search::Ask> asks) {
   std::vector<search::Ask> out;
   for (const search::Ask& ask : asks) {
-    if (ask.what == search::Ask::What::screen) out.push_back(ask);
+    if (ask.what != search::Ask::What::project) out.push_back(ask);
   }
   return out;
 }
@@ -90,6 +90,7 @@ StoredAnswers::StoredAnswers(Store& store, const search::Space& space,
 Digest StoredAnswers::key_of_screens(std::span<const search::Ask> asks) const {
   std::string text = search_;
   for (const search::Ask& ask : asks) {
+    text += {static_cast<char>(ask.what), static_cast<char>(ask.open)};
     text.append(reinterpret_cast<const char*>(ask.at.at.data()), ask.at.at.size());
   }
   return digest_of(text);
@@ -117,7 +118,7 @@ std::vector<std::size_t> StoredAnswers::find(std::span<const search::Ask> asks,
   projections_missing_.clear();
   std::size_t screen = 0;
   for (std::size_t i = 0; i < asks.size(); ++i) {
-    if (asks[i].what == search::Ask::What::screen) {
+    if (asks[i].what != search::Ask::What::project) {
       if (screens_missing_) {
         missing.push_back(i);
       } else {
@@ -145,7 +146,7 @@ void StoredAnswers::keep(std::span<const search::Ask> asks, std::span<const sear
   if (screens_missing_) {
     std::vector<search::Tell> screens;
     for (std::size_t i = 0; i < asks.size(); ++i) {
-      if (asks[i].what == search::Ask::What::screen) screens.push_back(tells[i]);
+      if (asks[i].what != search::Ask::What::project) screens.push_back(tells[i]);
     }
     store_.keep_screens(screens_key_, pack(screens));
   }

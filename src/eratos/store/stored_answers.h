@@ -1,6 +1,6 @@
 // What a store knows of one search, ask by ask.
 //
-// Screens are kept by the batch, under a digest of the search's space and of all that is asked: the
+// Screens and bounds are kept by the batch, under a digest of the search's space and of all that is asked: the
 // same batch comes again when the same space is searched again, whatever method, number of threads
 // or length of the list of answers. A projection is kept by its job, so that any other space that
 // holds it finds it.

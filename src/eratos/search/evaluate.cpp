@@ -26,13 +26,15 @@ job::JobSpec whole_model(const Space& space) {
   return s;
 }
 
-// Where a layer's groups lie does not depend on pp: dp and then pp are the outermost axes.
+// Where a layer's groups lie does not depend on pp: it and dp are the outermost axes.
 bool groups_stay(const Space& space) {
   job::JobSpec s = space.base;
   for (std::size_t i = 0; i < space.values(AxisId::order).size(); ++i) {
     apply(space, AxisId::order, i, s);
     const auto& order = s.parallel.order;
-    if (order[3] != Axis::dp || order[4] != Axis::pp) return false;
+    for (std::size_t inner = 0; inner < 3; ++inner) {
+      if (order[inner] == Axis::dp || order[inner] == Axis::pp) return false;
+    }
   }
   return true;
 }

@@ -185,6 +185,36 @@ TEST(SavedSets, GatheredLogits) {
   EXPECT_EQ(saved(lowered(spec).program("output")) / kTokens, norm + 4 * 1000);
 }
 
+// Bytes of the loss's working set a token.
+double working_set(const job::JobSpec& spec) {
+  const Lowered l = lowered(spec);
+  for (const ops::Tensor& t : l.program("output").tensors) {
+    if (t.name == std::string_view("loss_working_set")) return t.bytes().value / kTokens;
+  }
+  return 0;
+}
+
+// torch's loss, 14 bytes a logit: log-probabilities 4, logits and their gradient 2 each, 6 while
+// backward runs. Written out over two ranks, a buffer of fp32 more of each one's half; not where the
+// logits are gathered, nor fused.
+TEST(SavedSets, ParallelLossWrittenOut) {
+  job::JobSpec spec = job_of(llama(kSmall), 2, {1, 2, 1024});
+  spec.loss_fused = false;
+  spec.framework.loss.keeps_logits = true;
+  spec.framework.loss.gradient_in_place = false;
+  spec.framework.loss.unfused_bytes_per_logit = 14;
+  EXPECT_EQ(working_set(spec), 6 * 1000);
+  spec.parallel.tp = 2;
+  spec.batch.global = 1;
+  EXPECT_EQ(working_set(spec), (6 + 4) * 500);
+  spec.framework.loss.gathers_logits = true;
+  EXPECT_EQ(working_set(spec), 6 * 1000);
+  spec.framework.loss.gathers_logits = false;
+  spec.loss_fused = true;
+  spec.framework.loss.fused_bytes_per_logit = 14;
+  EXPECT_EQ(working_set(spec), 6 * 500);
+}
+
 // In pieces the logits that exist are as many as the hidden states.
 TEST(SavedSets, LogitsInPieces) {
   model::Architecture a = llama(kSmall);

@@ -169,6 +169,34 @@ TEST(Offload, ActivationsLeaveBetweenThePasses) {
   EXPECT_EQ(saved(l.all.programs[l.all.stages[0].items[2].program]), all);
 }
 
+// Over two chunks of eight layers a rank, spaced evenly: of sixteen, two are the fourth and the
+// twelfth, one in each chunk.
+TEST(Offload, LayersAreSpacedOverChunks) {
+  job::JobSpec spec = job_of(llama(kLlama3_8b), 2, {1, 8, 4096});
+  spec.cluster.accelerator.host_link = BytesPerSecond{64e9};
+  spec.parallel.pp = 2;
+  spec.parallel.vpp = 2;
+  spec.offload.layers = 2;
+  const Lowered l = lowered(spec);
+  ASSERT_EQ(l.all.stage_count, 4u);
+  for (std::size_t s = 0; s < 4; ++s) {
+    int position = 0;
+    int gone = -1;
+    for (const ops::StageItem& item : l.all.stages[s].items) {
+      const ops::Program& p = l.all.programs[item.program];
+      if (std::string_view(p.name) == "embedding" || std::string_view(p.name) == "output") continue;
+      if (saved(p) == 0) {
+        EXPECT_EQ(gone, -1);
+        EXPECT_EQ(item.repeat, 1);
+        gone = position;
+      }
+      position += item.repeat;
+    }
+    EXPECT_EQ(position, 8);
+    EXPECT_EQ(gone, 3) << s;
+  }
+}
+
 // The layer's input, and what the policy names.
 TEST(Policy, KeepsResultsOfTheNamedModules) {
   job::JobSpec spec = llama_job();

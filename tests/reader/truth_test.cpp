@@ -156,6 +156,9 @@ TEST(Truth, OffloadInTheNotes) {
       "x,h100-sxm,8,8,megatron-lm,llama2-7b,bf16,4096,1,8,1,1,1,,,,8,,,,,,,,,1000,,,,,,";
   EXPECT_TRUE(read_one(row + "offload off,\n").has_value());
   EXPECT_TRUE(read_one(row + "activation offload ratio 0,\n").has_value());
+  const auto none = read_one(row + "activation offload ratio alpha 0.00 to CPU,\n");
+  ASSERT_TRUE(none.has_value()) << none.error().detail;
+  EXPECT_FALSE(none->spec.offload.any_activations());
   const auto ratio = read_one(row + "activation offload ratio alpha 0.63,\n");
   ASSERT_TRUE(ratio.has_value()) << ratio.error().detail;
   EXPECT_EQ(ratio->spec.offload.layers, 20);  // of 32

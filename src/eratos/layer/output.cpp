@@ -35,6 +35,12 @@ double pieces_of(const OutputSpec& spec, const framework::LossBuffers& loss, boo
 // tools/autograd/derivatives.yaml (_log_softmax saves its result, and so does nll_loss).
 constexpr double kLogProbabilityBytes = 4.0;
 
+// Cut over tensor-parallel ranks, torch's loss is written out: zeros that take the labels, their sum
+// with the exponential, and its product with the incoming gradient stand beside the log-probabilities,
+// a buffer of fp32 more than the kernels of a whole vocabulary need.
+// Source: pytorch torch/distributed/tensor/parallel/loss.py, _nll_loss_and_log_softmax_backward.
+constexpr double kParallelLossBytes = 4.0;
+
 }  // namespace
 
 void check_output(const OutputSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out) {
@@ -115,7 +121,9 @@ TensorId output_backward(const OutputSpec& spec, Builder& b, const OutputState& 
   if (!loss.gradient_in_place) {
     const double live = c.loss_fused ? loss.fused_bytes_per_logit : loss.unfused_bytes_per_logit;
     const double element = bytes_per_element(c.activation);
-    const double rest = live - kLogProbabilityBytes - element * (loss.keeps_logits ? 2.0 : 1.0);
+    const bool written_out = !c.loss_fused && c.tp > 1 && s.part == ops::kNoTensor;
+    const double rest = live + (written_out ? kParallelLossBytes : 0.0) - kLogProbabilityBytes -
+                        element * (loss.keeps_logits ? 2.0 : 1.0);
     working =
         b.tensor("loss_working_set", logits * std::max(0.0, rest) / 4.0, DType::fp32, Module::loss);
     d_logits = b.tensor("logits_gradient", logits, Module::loss);

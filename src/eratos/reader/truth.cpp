@@ -77,6 +77,8 @@ void apply_setting(std::string_view what, job::JobSpec& spec) {
   } else if (what == "full recompute") {
     spec.recompute = {};
     spec.recompute.granularity = job::Granularity::full;
+  } else if (what == "unfused activation") {
+    spec.framework.fusions.activation = false;
   } else if (what == "unfused attention") {
     spec.attention = layer::AttentionKernel::unfused;
   } else if (what == "dropout 0.1") {
@@ -183,9 +185,8 @@ bool names_offload(std::string_view notes) {
   for (std::size_t at = notes.find(kWord); at != std::string_view::npos;
        at = notes.find(kWord, at + 1)) {
     const std::string_view after = notes.substr(at + kWord.size());
-    constexpr std::string_view kZero = " ratio 0";
-    const bool zero = after.substr(0, kZero.size()) == kZero &&
-                      (after.size() == kZero.size() || after[kZero.size()] != '.');
+    constexpr std::string_view kRatio = " ratio ";
+    const bool zero = after.substr(0, kRatio.size()) == kRatio && offload_ratio(notes) == 0;
     if (!zero && after.substr(0, 4) != " off") return true;
   }
   return false;

@@ -1,5 +1,4 @@
 // eratos check JOB: is it legal, does it fit, and if not, what near it does.
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -8,31 +7,20 @@
 #include "apps/commands.h"
 #include "apps/exit_code.h"
 #include "apps/load_job.h"
+#include "apps/nearby.h"
 #include "apps/output.h"
 #include "eratos/report/check.h"
-#include "eratos/search/nearest.h"
 #include "eratos/version.h"
 
 namespace eratos::apps {
 
 namespace {
 
-constexpr std::size_t kMostNearby = 5;
-
-std::vector<report::Nearby> nearby(const Job& job) {
-  std::vector<report::Nearby> out;
-  for (const search::Neighbour& n : search::nearest_that_fit(
-           job.read.job, job.calibration, job.options, kMostNearby, *job.workspace)) {
-    out.push_back({n.change, n.screen.device_peak, n.screen.step_lower_bound});
-  }
-  return out;
-}
-
 // The faults go to standard error as for every command; what would be legal is the answer.
 int deliver_illegal(const Job& job, const Diagnostics& faults, const Arguments& arguments,
                     Format format) {
   report_faults(faults);
-  const std::vector<report::Nearby> near = nearby(job);
+  const std::vector<report::Nearby> near = nearby(job, job.read.job);
   return deliver(format == Format::json ? report::illegal_json(faults, near, std::string(kVersion))
                                         : report::illegal_text(near, style_of(arguments)),
                  arguments, kBadInput);
@@ -51,7 +39,7 @@ int run_check(const Arguments& arguments) {
   const Projected projected = project_job(*std::move(job));
   const bool fits = projected.projection.memory.fits;
   const std::vector<report::Nearby> near =
-      fits ? std::vector<report::Nearby>{} : nearby(*projected.job);
+      fits ? std::vector<report::Nearby>{} : nearby(*projected.job, projected.job->read.job);
   const report::Answer answer = answer_of(projected);
   return deliver(*format == Format::json ? report::check_json(answer, near)
                                          : report::check_text(answer, near, style_of(arguments)),

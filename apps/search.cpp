@@ -14,6 +14,7 @@
 #include "apps/commands.h"
 #include "apps/exit_code.h"
 #include "apps/load_job.h"
+#include "apps/nearby.h"
 #include "apps/numbers.h"
 #include "apps/output.h"
 #include "apps/search_run.h"
@@ -28,11 +29,11 @@
 #include "eratos/report/search.h"
 #include "eratos/report/space.h"
 #include "eratos/search/around.h"
+#include "eratos/search/blame.h"
 #include "eratos/search/difference.h"
 #include "eratos/search/evaluate.h"
 #include "eratos/search/exhaustive.h"
 #include "eratos/search/legality.h"
-#include "eratos/search/nearest.h"
 #include "eratos/search/space.h"
 #include "eratos/search/sweep.h"
 #include "eratos/search/walk.h"
@@ -117,16 +118,6 @@ std::unique_ptr<Shown> show(const Job& job, const job::JobSpec& spec) {
                  .projection = &out->projection,
                  .job = reader::job_to_node(out->spec),
                  .version = std::string(kVersion)};
-  return out;
-}
-
-std::vector<report::Nearby> nearby(const Job& job, const job::JobSpec& spec) {
-  constexpr std::size_t kMost = 5;
-  std::vector<report::Nearby> out;
-  for (const search::Neighbour& n :
-       search::nearest_that_fit(spec, job.calibration, job.options, kMost, *job.workspace)) {
-    out.push_back({n.change, n.screen.device_peak, n.screen.step_lower_bound});
-  }
   return out;
 }
 
@@ -232,8 +223,12 @@ int run(Searched& s, const Arguments& arguments, search::Wanted wanted, SearchSt
   if (s.own != nullptr) answer.own = &s.own->answer;
   compare_best(s);
   if (s.outcome.top.empty() && !answer.interrupted) {
-    job::JobSpec spec = s.space.base;
-    if (s.outcome.any_too_big) search::apply(s.space, s.outcome.least, spec);
+    job::JobSpec spec = search::pinned_job(s.space);
+    if (s.outcome.any_too_big) {
+      search::apply(s.space, s.outcome.least, spec);
+    } else {
+      answer.deciding = search::deciding_rules(s.space);
+    }
     answer.nearby = nearby(job, spec);
   }
   return kAnswered;

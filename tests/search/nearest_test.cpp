@@ -118,7 +118,74 @@ TEST_F(Nearest, AnIllegalJobHasLegalNeighbours) {
   EXPECT_TRUE(has(of(s), "batch.micro=1"));
 }
 
-TEST_F(Nearest, NothingWhenNoTwoChangesHelp) {
+// deal_unevenly()'s example: 61 layers on 16 stages.
+TEST_F(Nearest, LayersThatDoNotDivideAreDealtToTheEnds) {
+  job::JobSpec s = mixtral();
+  s.model = *reader::load_model("deepseek-v3");
+  s.cluster = *reader::load_cluster("mi355x-16x8");
+  s.parallel.pp = 16;
+  ASSERT_FALSE(job::check(s, *checked).empty());
+  const std::vector<Neighbour> found = of(s);
+  ASSERT_FALSE(found.empty());
+  bool dealt = false;
+  for (const Neighbour& n : found) {
+    if (n.spec.parallel.pp != 16) continue;
+    dealt = true;
+    EXPECT_EQ(n.spec.layout.first_stage_layers, 3) << n.change;
+    EXPECT_EQ(n.spec.layout.last_stage_layers, 2) << n.change;
+    EXPECT_NE(n.change.find("parallel.first_stage_layers=3, parallel.last_stage_layers=2"),
+              std::string::npos)
+        << n.change;
+  }
+  EXPECT_TRUE(dealt);
+}
+
+TEST_F(Nearest, ABatchThatDoesNotDivideIsRoundedBothWays) {
+  job::JobSpec s = mixtral();
+  s.batch = {1, 100, 8192};  // dp 16: 96 or 112
+  ASSERT_FALSE(job::check(s, *checked).empty());
+  const std::vector<Neighbour> found = of(s);
+  EXPECT_TRUE(has(found, "batch.global=96") || has(found, "batch.global=112"));
+  for (const Neighbour& n : found) EXPECT_EQ(n.change.find("batch.global=100"), std::string::npos);
+}
+
+// A change that contains one which suffices is left out.
+TEST_F(Nearest, NoChangeContainsAnother) {
+  const std::vector<Neighbour> found = of(mixtral());
+  for (const Neighbour& n : found) {
+    if (n.changes == 1) continue;
+    EXPECT_EQ(n.change.find("batch.micro="), std::string::npos) << n.change;
+    EXPECT_EQ(n.change.find("recompute.granularity=full"), std::string::npos) << n.change;
+  }
+}
+
+// Where the cluster is too small for anything: the first larger one that is not.
+TEST_F(Nearest, MoreNodesComeLast) {
+  job::JobSpec s = mixtral();
+  s.cluster = *reader::load_cluster("mi355x-1x8");
+  s.parallel.pp = 1;
+  s.batch.micro = 1;
+  s.cluster.accelerator.memory_visible = gib(100);
+  std::vector<hardware::ClusterSpec> larger;
+  for (const int nodes : {2, 4, 8, 16}) {
+    job::JobSpec there = s;
+    there.cluster = *reader::load_cluster("mi355x-" + std::to_string(nodes) + "x8");
+    there.cluster.accelerator.memory_visible = gib(100);
+    larger.push_back(there.cluster);
+  }
+  EXPECT_TRUE(of(s).empty());
+  const std::vector<Neighbour> found =
+      nearest_that_fit(s, calibration, {}, 5, *workspace, larger);
+  ASSERT_FALSE(found.empty());
+  for (const Neighbour& n : found) {
+    EXPECT_EQ(n.change.rfind("--nodes " + std::to_string(n.spec.cluster.nodes), 0), 0U) << n.change;
+    EXPECT_EQ(n.spec.cluster.nodes, found[0].spec.cluster.nodes);
+    ASSERT_TRUE(job::check(n.spec, *checked).empty()) << n.change;
+    EXPECT_TRUE(projection::screen(*checked, calibration, {}, *workspace).fits) << n.change;
+  }
+}
+
+TEST_F(Nearest, NothingWhenNoThreeChangesHelp) {
   job::JobSpec s = mixtral();
   s.cluster.accelerator.memory_visible = gib(2);
   EXPECT_TRUE(of(s).empty());

@@ -41,7 +41,7 @@ std::string holders(const memory::StageMemory& s) {
 }
 
 std::string nearby_table(const std::vector<Nearby>& nearby, const Style& style) {
-  if (nearby.empty()) return "no change of one or two settings was found that fits\n";
+  if (nearby.empty()) return "no change of up to three settings, on up to 64 times the nodes, was found that fits\n";
   Table table(
       {{"nearest that fits"}, {"device GiB", Align::right}, {"step at least", Align::right}});
   for (const Nearby& n : nearby) {

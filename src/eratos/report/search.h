@@ -37,6 +37,7 @@ struct SearchAnswer {
   std::vector<search::Contribution> from_runner_up;
   // Where nothing fits or nothing is legal: changes of one or two settings that would.
   std::vector<Nearby> nearby;
+  std::vector<const search::Rule*> deciding;  // where nothing is legal: each alone stands in the way
   Bytes capacity;  // less the margin
 };
 

@@ -148,6 +148,9 @@ Node search_node(const SearchAnswer& a) {
   if (!a.top.empty()) add_advice(a, out);
   if (a.top.empty()) {
     if (a.outcome->any_too_big) out.set("closest", closest_node(a));
+    Node deciding = Node::sequence();
+    for (const search::Rule* r : a.deciding) deciding.append(Node::string(std::string(r->name)));
+    out.set("deciding_rules", std::move(deciding));
     out.set("nearest_that_fit", nearby_list(a));
   }
   return out;

@@ -150,14 +150,20 @@ std::string why_nothing(const SearchAnswer& a, const Style& style) {
     out += style.bad("nothing is legal") + "\n";
   }
   if (!o.any_too_big) {
+    out += a.deciding.empty() ? "more than one rule stands in the way; those that were asked first:\n"
+                              : "without one of these rules something would be:\n";
     Table rules({{"rule"}, {"removed", Align::right}, {"what it asks for"}});
     for (const RuleCount& r : removed_by(o)) {
+      const bool decides =
+          std::find(a.deciding.begin(), a.deciding.end(), r.rule) != a.deciding.end();
+      if (!decides && !a.deciding.empty()) continue;
+      if (r.rule->ground == search::Ground::repeat) continue;
       rules.row({std::string(r.rule->name), whole(r.removed), std::string(r.rule->reason)});
     }
     out += "\n" + rules.text(0, style);
   }
   out += "\n";
-  if (a.nearby.empty()) return out + "no change of one or two settings was found that helps\n";
+  if (a.nearby.empty()) return out + "no change of up to three settings, on up to 64 times the nodes, was found that helps\n";
   Table near({{"what would"}, {"device GiB", Align::right}, {"step at least", Align::right}});
   for (const Nearby& n : a.nearby) {
     near.row({n.change, gib_number(n.device_peak), duration(n.step_lower_bound)});

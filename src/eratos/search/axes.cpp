@@ -213,20 +213,10 @@ constexpr int kMostDegree = 64;  // of a group that exchanges in every layer
 constexpr int kMostMicro = 16;
 constexpr int kMostStages = 128;
 
-int experts_of(const job::JobSpec& s) {
-  int most = 0;
-  for (const layer::BlockSpec& block : s.model.blocks) {
-    if (const auto* moe = std::get_if<layer::MoeSpec>(&block.feed_forward)) {
-      most = std::max(most, moe->experts);
-    }
-  }
-  return most;
-}
-
 // Degrees that divide both the experts and the accelerators.
 std::vector<Value> expert_degrees(const job::JobSpec& s) {
   std::vector<Value> out;
-  for (const Value& v : divisors(experts_of(s), kMostDegree * 8)) {
+  for (const Value& v : divisors(most_experts(s), kMostDegree * 8)) {
     if (s.cluster.gpus() % v.number == 0) out.push_back(v);
   }
   return out;
@@ -450,6 +440,16 @@ bool is_switch(AxisId axis) {
 }
 
 }  // namespace
+
+int most_experts(const job::JobSpec& s) {
+  int most = 0;
+  for (const layer::BlockSpec& block : s.model.blocks) {
+    if (const auto* moe = std::get_if<layer::MoeSpec>(&block.feed_forward)) {
+      most = std::max(most, moe->experts);
+    }
+  }
+  return most;
+}
 
 bool is_numeric(AxisId axis) {
   switch (axis) {

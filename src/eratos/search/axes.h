@@ -17,6 +17,9 @@ std::optional<Value> value_of(Space& space, AxisId axis, std::string_view word);
 // What the job says.
 Value value_of_job(const Space& space, AxisId axis);
 
+// Of the layer that has most; 0 of a dense model.
+int most_experts(const job::JobSpec& s);
+
 // Degrees, sequences, percents: the values stand in an order.
 bool is_numeric(AxisId axis);
 

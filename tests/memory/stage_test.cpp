@@ -292,22 +292,41 @@ TEST(Stage, PlaceholdersOnceAShape) {
 }
 
 // ZeRO-3 writes the shards of gradients on a stream of its own, whose blocks are no other's: those that
-// come after the peak are reserved on top of it.
+// come after the peak, 2 x 800 / 8 x 16 bytes, are reserved on top of it.
 TEST(Stage, GradientShardsAreReservedApart) {
   Rank r;
-  r.programs = {program(1000, 3000, 1000, 800)};
-  r.chunks[0].items.push_back({0, 1});
+  r.programs = {program(1000, 60000, 1000, 800)};
+  r.chunks[0].items.push_back({0, 2});
   r.input.gradients_from_start = false;
+  r.state.dense.gradient = 16;
   r.state.dense.gradient_shards = 8;
+  r.profile.memory.reserve_fraction = 0.1;
   const StageMemory whole = r.memory();
   ASSERT_EQ(whole.moment, Moment::forward);
   EXPECT_DOUBLE_EQ(whole.gradients.value, 0);
-  EXPECT_DOUBLE_EQ(whole.reserved.value, whole.allocated.value);
+  EXPECT_DOUBLE_EQ(whole.reserved.value, 1.1 * whole.allocated.value);
   r.state.gathers = true;
-  r.profile.memory.reserve_fraction = 0.1;
   const StageMemory sharded = r.memory();
-  EXPECT_DOUBLE_EQ(sharded.reserved.value,
-                   1.1 * (sharded.allocated.value + 800 * r.state.dense.gradient / 8));
+  ASSERT_EQ(sharded.moment, Moment::forward);
+  EXPECT_DOUBLE_EQ(sharded.reserved.value, 1.1 * (sharded.allocated.value + 3200));
+}
+
+// Also where most is allocated once all of them are there: 40 layers that keep 10 each. The first
+// layer to run backward has 400 kept, 3,200 gathered and a whole gradient of 800 (2 + 16) beside it:
+// 18,000, and 64,000 of shards. The last has 10 kept, 17,600 and the shards: 81,610 are allocated,
+// and 390 more reserved.
+TEST(Stage, GradientShardsBesideTheMostThatPassesHold) {
+  Rank r;
+  r.programs = {program(10, 3000, 10, 800)};
+  r.chunks[0].items.push_back({0, 40});
+  r.input.gradients_from_start = false;
+  r.state.dense.gradient = 16;
+  r.state.dense.gradient_shards = 8;
+  r.state.gathers = true;
+  const StageMemory m = r.memory();
+  ASSERT_EQ(m.moment, Moment::backward);
+  EXPECT_DOUBLE_EQ(m.allocated.value - m.parameters.value, 81610);
+  EXPECT_DOUBLE_EQ(m.reserved.value, m.allocated.value + 390);
 }
 
 TEST(Stage, OutsideTheAllocator) {

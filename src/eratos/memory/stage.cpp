@@ -55,12 +55,15 @@ struct Candidate {
   Moment moment = Moment::forward;
   ops::Module module = ops::Module::residual;
   const char* program = "";
+  Bytes most;  // but for gradients, at any moment that was tried
 
   Bytes total() const { return activations + transient + gradients; }
 };
 
 void take_larger(Candidate& best, const Candidate& other) {
+  const Bytes most = max(best.most, other.activations + other.transient);
   if (other.total() > best.total()) best = other;
+  best.most = most;
 }
 
 double gradient_of(const ProgramMemory& p, const StateRules& state) {
@@ -184,8 +187,9 @@ void try_weights(const Programs& programs, const ops::StageProgram& chunk, Bytes
 // without a live block goes back to the driver before the allocator gives up.
 // Source: pytorch/pytorch c10/cuda/CUDACachingAllocator.cpp: malloc, release_cached_blocks,
 // ExpandableSegment.
-// `apart`: shards of gradients that are made after the peak, on the stream that reduces them. A
-// block belongs to the stream that asked for it: what activations left is of no use to them.
+// `apart`: shards of gradients are made on the stream that reduces them. A block belongs to the stream
+// that asked for it: what activations left is of no use to them, and the most that passes hold and
+// all shards are reserved side by side, though they are never there together.
 // Source: pytorch torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py, foreach_reduce (the
 // output is allocated under reduce_scatter_stream).
 void reserve(const Candidate& best, Bytes flat, Bytes apart, const framework::MemoryOverheads& rules,
@@ -303,7 +307,9 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
   if (stage.reduces_gradients) out.transient += profile.memory.buckets;
   out.allocated = out.parameters + out.gradients + out.optimizer + out.activations + out.transient +
                   profile.memory.workspace;
-  const Bytes apart = state.gathers ? Bytes{gradients} - best.gradients : Bytes{0};
+  const Bytes apart = state.gathers
+                          ? max(Bytes{0}, best.most + Bytes{gradients} - best.total())
+                          : Bytes{0};
   reserve(best, flat, apart, profile.memory, out);
   out.moment = best.moment;
   out.peak_module = best.module;

@@ -261,7 +261,7 @@ Explanation explain_stage(const Scene& s, int rank) {
                           "library workspaces of " + profile));
   Explanation reserved{"memory.reserved_peak",
                        gibibytes(stage.reserved),
-                       "allocated * (1 + reserve) + flat buffers of the step",
+                       "(allocated + shards of gradients apart) * (1 + reserve) + flat buffers of the step",
                        "docs/model/memory.md, outside the live tensors",
                        "calibrated",
                        {}};

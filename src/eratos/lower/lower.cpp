@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "eratos/base/check.h"
 #include "eratos/job/optimizer.h"
 #include "eratos/lower/step.h"
 
@@ -43,17 +44,6 @@ bool kept_wide(const job::JobSpec& spec, int layer) {
          layer >= spec.model.layers() - spec.narrow.bf16_last_layers;
 }
 
-bool recomputed_in_full(const job::RecomputeSpec& r, int layer, int position_in_stage) {
-  if (r.granularity != job::Granularity::full) return false;
-  if (!r.layer_ids.empty()) {
-    return std::find(r.layer_ids.begin(), r.layer_ids.end(), layer) != r.layer_ids.end();
-  }
-  // Assumes: `uniform` keeps every layer's input, as with units of one layer; larger units keep one
-  // input a unit and hold all layers of a unit at once in backward.
-  if (r.method == job::RecomputeMethod::uniform) return true;
-  return position_in_stage < r.layers;
-}
-
 // Megatron-LM checkpoints the prediction modules with `uniform` and skips them with `block`.
 // Source: Megatron-LM core/transformer/multi_token_prediction.py (_checkpointed_forward).
 bool recomputes_mtp(const job::RecomputeSpec& r) {
@@ -78,6 +68,34 @@ void append(ops::StageProgram& stage, std::uint16_t program) {
     }
   }
   stage.items.push_back({program, 1});
+}
+
+// `full(layer, n)`: is the stage's n-th layer recomputed in full?
+template <class Full>
+void fill_stage(const job::CheckedJob& job, std::size_t i, const job::VirtualStage& at, Full full,
+                ProgramSet& set, ops::LoweredJob& out) {
+  const job::JobSpec& spec = *job.spec;
+  const bool cut = job.parallel.output_layer != parallel::OutputLayer::last_stage;
+  ops::StageProgram& stage = out.stages[i];
+  stage.items.clear();
+  if (at.embedding && !cut) append(stage, set.find({.role = Role::embedding}, out));
+  for (int n = 0; n < at.layers; ++n) {
+    const int layer = at.first_layer + n;
+    const std::uint8_t kind = spec.model.pattern[static_cast<std::size_t>(layer)];
+    const Variant variant{full(layer, n), kept_wide(spec, layer), offloaded(job, i, n)};
+    append(stage, set.find({.role = Role::layer, .kind = kind, .variant = variant}, out));
+  }
+  for (int n = 0; n < at.mtp; ++n) {
+    const Variant variant{.full = recomputes_mtp(spec.recompute)};
+    append(stage, set.find({.role = Role::mtp, .variant = variant}, out));
+  }
+  if (at.output && !cut) {
+    // A tied table is held once where both ends share a rank.
+    const bool one_rank =
+        job.parallel.pp == 1 || job.parallel.placement == parallel::Placement::vee;
+    const bool own = !spec.model.tie_embeddings || !one_rank;
+    append(stage, set.find({.role = Role::output, .own = own}, out));
+  }
 }
 
 // Where both vocabulary layers are cut over all pipeline ranks, every rank has the same share.
@@ -108,6 +126,25 @@ bool same_items(const job::CheckedJob& job, const ops::LoweredJob& lowered, int 
 }
 
 }  // namespace
+
+bool recomputed_in_full(const job::RecomputeSpec& r, int layer, int position_in_stage) {
+  if (r.granularity != job::Granularity::full) return false;
+  if (!r.layer_ids.empty()) {
+    return std::find(r.layer_ids.begin(), r.layer_ids.end(), layer) != r.layer_ids.end();
+  }
+  // Assumes: `uniform` keeps every layer's input, as with units of one layer; larger units keep one
+  // input a unit and hold all layers of a unit at once in backward.
+  if (r.method == job::RecomputeMethod::uniform) return true;
+  return position_in_stage < r.layers;
+}
+
+void lower_stage(const job::CheckedJob& job, std::size_t i, const job::VirtualStage& at,
+                 std::span<const std::uint8_t> full, ProgramSet& set, ops::LoweredJob& out) {
+  ERATOS_CHECK(full.size() == static_cast<std::size_t>(at.layers));
+  out.program_count = set.size();
+  fill_stage(
+      job, i, at, [&](int, int n) { return full[static_cast<std::size_t>(n)] != 0; }, set, out);
+}
 
 int parts_of(const job::CheckedJob& job) {
   const bool cut = job.parallel.output_layer != parallel::OutputLayer::last_stage;
@@ -158,28 +195,10 @@ void lower_stages(const job::CheckedJob& job, ProgramSet& set, ops::LoweredJob& 
 
   for (std::size_t i = 0; i < stages; ++i) {
     const job::VirtualStage& at = job.stages[i];
-    ops::StageProgram& stage = out.stages[i];
-    stage.items.clear();
-    stage.send = i + 1 < stages ? bytes_of(boundary, c.activation) : Bytes{0};
-    if (at.embedding && !cut) append(stage, set.find({.role = Role::embedding}, out));
-    for (int n = 0; n < at.layers; ++n) {
-      const int layer = at.first_layer + n;
-      const std::uint8_t kind = spec.model.pattern[static_cast<std::size_t>(layer)];
-      const Variant variant{recomputed_in_full(spec.recompute, layer, n), kept_wide(spec, layer),
-                            offloaded(job, i, n)};
-      append(stage, set.find({.role = Role::layer, .kind = kind, .variant = variant}, out));
-    }
-    for (int n = 0; n < at.mtp; ++n) {
-      const Variant variant{.full = recomputes_mtp(spec.recompute)};
-      append(stage, set.find({.role = Role::mtp, .variant = variant}, out));
-    }
-    if (at.output && !cut) {
-      // A tied table is held once where both ends share a rank.
-      const bool one_rank =
-          job.parallel.pp == 1 || job.parallel.placement == parallel::Placement::vee;
-      const bool own = !spec.model.tie_embeddings || !one_rank;
-      append(stage, set.find({.role = Role::output, .own = own}, out));
-    }
+    out.stages[i].send = i + 1 < stages ? bytes_of(boundary, c.activation) : Bytes{0};
+    fill_stage(
+        job, i, at,
+        [&](int layer, int n) { return recomputed_in_full(spec.recompute, layer, n); }, set, out);
   }
 
   const auto ranks = static_cast<std::size_t>(job.parallel.pp);

@@ -8,6 +8,9 @@
 // embedding x1, moe layer x14; stage 3 moe layer x14, output x1.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "eratos/job/job.h"
@@ -30,6 +33,14 @@ void lower_steps(const job::CheckedJob& job, ops::LoweredJob& out);
 void lower_step(const job::CheckedJob& job, const ops::LoweredJob& lowered, int rank,
                 std::vector<ops::Op>& out);
 bool steps_as_before(const job::CheckedJob& job, const ops::LoweredJob& lowered, int rank);
+
+// Virtual stage `i` alone, as if it held `at`: the job's own stages need not add up to the model.
+// `full[n]`: its n-th layer is recomputed in full. One chunk a rank.
+void lower_stage(const job::CheckedJob& job, std::size_t i, const job::VirtualStage& at,
+                 std::span<const std::uint8_t> full, ProgramSet& set, ops::LoweredJob& out);
+
+// Does the job recompute a layer in full? `position`: in its virtual stage.
+bool recomputed_in_full(const job::RecomputeSpec& r, int layer, int position);
 
 // What a pipeline rank holds: its chunks and, behind them, its share of the vocabulary layers where
 // they are cut over all ranks.

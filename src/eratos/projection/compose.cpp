@@ -201,8 +201,15 @@ StepTime step_time(const job::CheckedJob& job, const StepPrice& p, const OnePass
 
 namespace {
 
-// Trained tensors of a rank.
-double tensors_of(const job::CheckedJob& job, const Workspace& w, int rank) {
+bool gathers_by_tensor(const job::CheckedJob& job) {
+  return job.parallel.sharding == parallel::Sharding::zero1 && job.parallel.dp > 1 &&
+         job.spec->framework.host.per_gathered_piece.value != 0;
+}
+
+}  // namespace
+
+double gathered_tensors(const job::CheckedJob& job, const Workspace& w, int rank) {
+  if (!gathers_by_tensor(job)) return 0;
   double tensors = 0;
   for (int part = 0; part < lower::parts_of(job); ++part) {
     for (const ops::StageItem& item : lower::part_of(job, w.lowered, rank, part).items) {
@@ -214,21 +221,20 @@ double tensors_of(const job::CheckedJob& job, const Workspace& w, int rank) {
   return tensors;
 }
 
-}  // namespace
+double host_step(const job::CheckedJob& job, double most_tensors) {
+  const auto& host = job.spec->framework.host;
+  return host.per_step.value + host.per_gathered_piece.value * most_tensors * job.parallel.dp;
+}
 
 double host_step(const job::CheckedJob& job, const Workspace& w) {
-  const auto& host = job.spec->framework.host;
-  if (job.parallel.sharding != parallel::Sharding::zero1 || job.parallel.dp < 2 ||
-      host.per_gathered_piece.value == 0) {
-    return host.per_step.value;
-  }
+  if (!gathers_by_tensor(job)) return job.spec->framework.host.per_step.value;
   double most = 0;
   for (int rank = 0; rank < job.parallel.pp; ++rank) {
     if (!lower::steps_as_before(job, w.lowered, rank)) {
-      most = std::max(most, tensors_of(job, w, rank));
+      most = std::max(most, gathered_tensors(job, w, rank));
     }
   }
-  return host.per_step.value + host.per_gathered_piece.value * most * job.parallel.dp;
+  return host_step(job, most);
 }
 
 // total_of() counts the passes of an order that mixes whole and split backwards, so it needs all of it.

@@ -71,7 +71,10 @@ struct StepTime {
 // The same given one micro-batch's passes of the rank.
 StepTime step_time(const job::CheckedJob& job, const StepPrice& price, const OnePass& pass);
 
-// What the host adds to a step once, on the rank that waits longest for it.
+// Trained tensors of a rank that its host gathers one by one, once a step.
+double gathered_tensors(const job::CheckedJob& job, const Workspace& w, int rank);
+// What the host adds to a step once, on the rank that waits longest for it: the one of most tensors.
+double host_step(const job::CheckedJob& job, double most_tensors);
 double host_step(const job::CheckedJob& job, const Workspace& w);
 
 // Simulates the job's schedule, times being there: w.timing.

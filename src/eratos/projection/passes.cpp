@@ -28,6 +28,11 @@ std::int64_t bytes_of_items(const Workspace& w, const ops::StageProgram& stage,
   return static_cast<std::int64_t>(bytes);
 }
 
+void fill_bytes(const ops::StageProgram& stage, const Workspace& w, schedule::ChunkCost& cost) {
+  cost.held = bytes_of_items(w, stage, &memory::ProgramMemory::saved);
+  cost.kept = bytes_of_items(w, stage, &memory::ProgramMemory::put_off);
+}
+
 // Two pipeline ranks as a group of two: which levels of the machine they share. Ranks of one pipeline
 // are `stride` apart; of the pipelines that lie side by side, the one whose link crosses most counts.
 collective::GroupPlacement pair_of(int a, int b, int stride, const hardware::ClusterSpec& cluster) {
@@ -57,34 +62,6 @@ double sending(const job::CheckedJob& job, const Pricing& pricing, Bytes bytes,
   const Bytes part = bytes / job.parallel.tp;
   return collective::time_of(CollectiveKind::send_recv, part, pair, pricing.links).value +
          collective::time_of(CollectiveKind::all_gather, bytes, group, pricing.links).value;
-}
-
-// What leaves each chunk, by the link between its rank and the neighbour's.
-void fill_links(const job::CheckedJob& job, const Pricing& pricing, Workspace& w) {
-  const job::JobSpec& spec = *job.spec;
-  const schedule::Shape shape = shape_of(job);
-  const parallel::Placement placement = job.parallel.placement;
-  w.links.assign(at(schedule::slot_count(shape)), schedule::LinkCost{});
-  if (job.parallel.pp == 1) return;
-  const double exposed = sends_block(job) ? 1.0 : spec.framework.overlap.pp_exposed;
-  const int stride = parallel::group_of(job.parallel, Axis::pp).stride;
-  collective::GroupPlacement last;
-  Picoseconds link = 0;
-  for (int copy = 0; copy < parallel::copies_of(placement); ++copy) {
-    for (int stage = 0; stage + 1 < schedule::stage_count(shape, placement); ++stage) {
-      const int here = schedule::slot_at(shape, placement, stage, copy);
-      const int next = schedule::slot_at(shape, placement, stage + 1, copy);
-      const collective::GroupPlacement pair =
-          pair_of(here / shape.chunks, next / shape.chunks, stride, spec.cluster);
-      if (!(pair == last)) {
-        const double send = sending(job, pricing, w.lowered.stages[0].send, pair);
-        link = to_picoseconds(Seconds{exposed * send});
-        last = pair;
-      }
-      w.links[at(here)].forward = link;
-      w.links[at(next)].backward = link;
-    }
-  }
 }
 
 Picoseconds rounded(const ChunkTime& t) { return to_picoseconds(Seconds{t.duration}); }
@@ -160,6 +137,33 @@ Counts counts_of(const job::CheckedJob& job, const Workspace& w, int rank, int p
 
 }  // namespace
 
+void fill_links(const job::CheckedJob& job, const Pricing& pricing, Workspace& w) {
+  const job::JobSpec& spec = *job.spec;
+  const schedule::Shape shape = shape_of(job);
+  const parallel::Placement placement = job.parallel.placement;
+  w.links.assign(at(schedule::slot_count(shape)), schedule::LinkCost{});
+  if (job.parallel.pp == 1) return;
+  const double exposed = sends_block(job) ? 1.0 : spec.framework.overlap.pp_exposed;
+  const int stride = parallel::group_of(job.parallel, Axis::pp).stride;
+  collective::GroupPlacement last;
+  Picoseconds link = 0;
+  for (int copy = 0; copy < parallel::copies_of(placement); ++copy) {
+    for (int stage = 0; stage + 1 < schedule::stage_count(shape, placement); ++stage) {
+      const int here = schedule::slot_at(shape, placement, stage, copy);
+      const int next = schedule::slot_at(shape, placement, stage + 1, copy);
+      const collective::GroupPlacement pair =
+          pair_of(here / shape.chunks, next / shape.chunks, stride, spec.cluster);
+      if (!(pair == last)) {
+        const double send = sending(job, pricing, w.lowered.stages[0].send, pair);
+        link = to_picoseconds(Seconds{exposed * send});
+        last = pair;
+      }
+      w.links[at(here)].forward = link;
+      w.links[at(next)].backward = link;
+    }
+  }
+}
+
 void fill_held(const job::CheckedJob& job, Workspace& w) {
   const int chunks = parallel::chunks_of(job.parallel);
   w.chunks.assign(at(job.parallel.pp * chunks), schedule::ChunkCost{});
@@ -169,10 +173,8 @@ void fill_held(const job::CheckedJob& job, Workspace& w) {
   for (int rank = 0; rank < job.parallel.pp; ++rank) {
     std::int64_t stage_held = 0;
     for (int chunk = 0; chunk < chunks; ++chunk) {
-      const ops::StageProgram& stage = lower::part_of(job, w.lowered, rank, chunk);
       schedule::ChunkCost& cost = w.chunks[at(rank * chunks + chunk)];
-      cost.held = bytes_of_items(w, stage, &memory::ProgramMemory::saved);
-      cost.kept = bytes_of_items(w, stage, &memory::ProgramMemory::put_off);
+      fill_bytes(lower::part_of(job, w.lowered, rank, chunk), w, cost);
       // With recomputation weight gradients may need more than was kept from forward.
       stage_held += std::max(cost.held, cost.kept);
     }
@@ -279,6 +281,18 @@ void fill_times(const job::CheckedJob& job, const Pricing& pricing, Workspace& w
     }
   }
   if (parts > chunks) w.output_links = output_links(job, pricing, w.lowered.shares[0].send);
+}
+
+void hold_rank(int rank, Workspace& w) {
+  fill_bytes(w.lowered.stages[at(rank)], w, w.chunks[at(rank)]);
+}
+
+void time_rank(const job::CheckedJob& job, const Pricing& pricing, const ProgramTime* times, int rank,
+               Workspace& w) {
+  const double gap = sends_block(job) ? gap_of(job) : 0.0;
+  w.parts.assign(1, time_part(w.lowered.stages[at(rank)], times, false, gap, pricing));
+  w.part_at.assign(at(job.parallel.pp), 0);
+  fill_chunk(w.parts[0], w.chunks[at(rank)]);
 }
 
 schedule::Costs costs_of(const job::CheckedJob& job, Workspace& w) {

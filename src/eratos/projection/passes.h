@@ -28,6 +28,15 @@ void fill_held(const job::CheckedJob& job, Workspace& w);
 // w.outputs and w.output_links.
 void fill_times(const job::CheckedJob& job, const Pricing& pricing, Workspace& w);
 
+// What leaves each chunk, by the link between its rank and the neighbour's: w.links alone.
+void fill_links(const job::CheckedJob& job, const Pricing& pricing, Workspace& w);
+
+// One rank alone, where ranks are one chunk each, with whole backwards, and the output layer is not cut:
+// the bytes of its chunk in w.chunks; and its times there, with w.parts for one_pass() of this rank.
+void hold_rank(int rank, Workspace& w);
+void time_rank(const job::CheckedJob& job, const Pricing& pricing, const ProgramTime* times, int rank,
+               Workspace& w);
+
 // What each pass of a pipeline rank waits where its sends block.
 double gap_of(const job::CheckedJob& job);
 

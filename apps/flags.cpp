@@ -82,8 +82,9 @@ constexpr Flag kFlags[] = {
     {"--pareto", "", Value::none, "", false,
      "also every configuration that none beats in both speed and memory, by the GiB", "", " search "},
     {"--method", "", Value::text, "NAME", false,
-     "exhaustive, with a proof (the default); sweep, block after block of axes from the job, without",
-     "exhaustive sweep", " search "},
+     "exhaustive, with a proof (the default); sweep, block after block of axes from the job, without; "
+     "layers, which of them recompute and how they stand on stages, with a proof",
+     "exhaustive sweep layers", " search "},
     {"--store", "", Value::text, "FILE", false,
      "keep what the model answers there (SQLite), and ask it nothing that is there already", "",
      " search "},

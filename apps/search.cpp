@@ -17,13 +17,13 @@
 #include "apps/nearby.h"
 #include "apps/numbers.h"
 #include "apps/output.h"
+#include "apps/search_layers.h"
 #include "apps/search_run.h"
 #include "apps/search_store.h"
+#include "apps/shown.h"
 #include "apps/winner.h"
 #include "eratos/hardware/cluster.h"
 #include "eratos/job/job.h"
-#include "eratos/projection/projection.h"
-#include "eratos/reader/job_yaml.h"
 #include "eratos/reader/sayable.h"
 #include "eratos/report/scaling.h"
 #include "eratos/report/search.h"
@@ -98,29 +98,6 @@ int explain_space(const search::Space& space, const Arguments& arguments, Format
                  arguments, count.legal > 0 ? kAnswered : kDoesNotFit);
 }
 
-// What the reports point into; stays where it was made.
-struct Shown {
-  job::JobSpec spec;
-  job::CheckedJob checked;
-  projection::Projection projection;
-  report::Answer answer;
-};
-
-// Errors: not legal; then there is nothing to show.
-std::unique_ptr<Shown> show(const Job& job, const job::JobSpec& spec) {
-  auto out = std::make_unique<Shown>();
-  out->spec = spec;
-  if (!job::check(out->spec, out->checked).empty()) return nullptr;
-  if (!projection::schedule_faults(out->checked).empty()) return nullptr;
-  out->projection = projection::project(out->checked, job.calibration, job.options, *job.workspace);
-  out->answer = {.spec = &out->spec,
-                 .checked = &out->checked,
-                 .projection = &out->projection,
-                 .job = reader::job_to_node(out->spec),
-                 .version = std::string(kVersion)};
-  return out;
-}
-
 // A job, its space, and what a search of it found; the answer points into the rest.
 struct Searched {
   std::unique_ptr<Job> job;
@@ -168,10 +145,10 @@ std::unique_ptr<search::Method> make_method(const std::string& name, const Searc
 // "" when --method can do what is asked.
 std::string method_fault(const Arguments& arguments) {
   const std::string name = arguments.value("--method", "exhaustive");
-  if (name != "exhaustive" && name != "sweep") {
-    return fmt::format("unknown method `{}`; known: exhaustive, sweep", name);
+  if (name != "exhaustive" && name != "sweep" && name != "layers") {
+    return fmt::format("unknown method `{}`; known: exhaustive, sweep, layers", name);
   }
-  if (name == "sweep" && arguments.has("--pareto")) {
+  if (name != "exhaustive" && arguments.has("--pareto")) {
     return "`--pareto` is proven, which takes --method exhaustive";
   }
   return "";
@@ -310,6 +287,15 @@ int run_search(const Arguments& arguments) {
   if (sizes.empty()) {
     return report_usage(fmt::format("`--nodes {}` is no number of nodes and no range such as 4..64",
                                     arguments.value("--nodes")));
+  }
+  if (arguments.value("--method") == "layers") {
+    if (sizes.size() > 1) return report_usage("`--method layers` is of one cluster: name one --nodes");
+    for (const char* flag : {"--store", "--resume"}) {
+      if (arguments.has(flag)) {
+        return report_usage(fmt::format("`{}` keeps candidates, and `--method layers` asks for none", flag));
+      }
+    }
+    return search_layers(request->job, request->axes, arguments, *format);
   }
   if (sizes.size() == 1) return search_once(*request, arguments, *format);
   for (const char* flag : {"--best", "--pareto", "--explain-space", "--top"}) {

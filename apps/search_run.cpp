@@ -1,7 +1,6 @@
 #include "apps/search_run.h"
 
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "apps/answers.h"
+#include "apps/interrupt.h"
 #include "apps/search_store.h"
 #include "eratos/report/quantity.h"
 #include "eratos/search/evaluate.h"
@@ -24,22 +24,6 @@ namespace eratos::apps {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-volatile std::sig_atomic_t interrupted = 0;
-
-extern "C" void on_search_interrupt(int /*signal*/) { interrupted = 1; }
-
-// Ctrl-C asks for the best so far while this lives.
-class Interruptible {
- public:
-  Interruptible() : before_(std::signal(SIGINT, on_search_interrupt)) {}
-  ~Interruptible() { std::signal(SIGINT, before_); }
-  Interruptible(const Interruptible&) = delete;
-  Interruptible& operator=(const Interruptible&) = delete;
-
- private:
-  void (*before_)(int);
-};
 
 // A line a second on standard error, after the first.
 class Reporter {
@@ -100,7 +84,7 @@ bool run_method(search::Method& method, const SearchRun& run) {
   if (run.store != nullptr) answers = run.store->before(run, std::move(answers));
   Reporter reporter(run);
   std::vector<search::Tell> tells;
-  while (interrupted == 0) {
+  while (!interrupted()) {
     const std::span<const search::Ask> asks = method.ask();
     if (asks.empty()) return true;
     tells.resize(asks.size());

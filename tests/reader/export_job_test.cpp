@@ -153,7 +153,12 @@ job::JobSpec drawn_job(Rng& rng, const char* framework) {
       break;
     default:
       job.recompute.granularity = job::Granularity::full;
-      job.recompute.layer_ids = {0, 3, 5};
+      if (job.framework.name == "megatron") {
+        job.recompute.method = job::RecomputeMethod::block;
+        job.recompute.layers = 3;
+      } else {
+        job.recompute.layer_ids = {0, 3, 5};
+      }
   }
   const bool zero3 = job.parallel.sharding == parallel::Sharding::zero3;
   job.overlap.grad_reduce = zero3 || toss(rng);
@@ -210,6 +215,23 @@ TEST(ExportJob, ThreeHundredRandomJobsComeBackFromPrimus) {
             (std::set<std::string>{"auto", "1f1b", "interleaved-1f1b", "zb-h1", "zb-auto",
                                    "zb-auto checked", "zbv", "zbv checked", "v-half",
                                    "v-half checked", "v-min", "v-min checked"}));
+}
+
+// Megatron-LM has no list of recomputed layers; Primus has.
+TEST(ExportJob, SingleLayersAreRefusedByMegatron) {
+  job::JobSpec job;
+  job.model = good(load_model("llama3.1-8b"));
+  job.framework = good(load_framework("primus-megatron"));
+  job.cluster = good(load_cluster("mi355x-1x8"));
+  job.parallel.sharding = parallel::Sharding::zero1;
+  job.batch = {.micro = 1, .global = 64, .sequence = 2048};
+  job.recompute.granularity = job::Granularity::full;
+  job.recompute.layer_ids = {0, 3};
+  EXPECT_TRUE(paths(good(export_job(job, "primus")).unsaid).count("recompute.layer_ids") == 0);
+  const auto refused = export_job(job, "megatron");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error()[0].field, "recompute.layer_ids");
+  EXPECT_NE(refused.error()[0].cure.find("--to primus"), std::string::npos);
 }
 
 TEST(ExportJob, ThreeHundredRandomJobsComeBackFromMegatronsArguments) {

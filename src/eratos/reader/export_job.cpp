@@ -133,6 +133,15 @@ std::string with_plain_options(std::string yaml) {
 }
 
 Result<Exported> write_megatron(const job::JobSpec& job) {
+  // Source: NVIDIA/Megatron-LM megatron/training/arguments.py: --recompute-method and
+  // --recompute-num-layers, and no list of layers; AMD-AGI/Primus adds recompute_layer_ids.
+  if (job.recompute.granularity == job::Granularity::full && !job.recompute.layer_ids.empty()) {
+    return fault({.message = "Megatron-LM recomputes the first layers of every virtual stage, as many "
+                             "on each, and takes no list of layers",
+                  .cure = "export --to primus, whose recompute_layer_ids takes one, or set "
+                          "recompute.layer_ids: [] and recompute.method: block",
+                  .field = "recompute.layer_ids"});
+  }
   const Node keys = megatron_keys_of(job, false);
   const auto again = job_from_megatron(keys, {.format = "Megatron-LM arguments",
                                               .framework = "megatron",

@@ -125,6 +125,30 @@ bool is_sayable(const search::Space& space, AxisId axis, std::size_t at, std::st
 
 }  // namespace
 
+search::LayerFreedom layer_freedom(const search::Space& space, std::string_view target) {
+  search::LayerFreedom out;
+  if (target.empty()) return out;
+  const auto says = [&](const job::JobSpec& job, std::string_view path) {
+    const auto exported = export_job(job, target);
+    return exported && std::none_of(exported->unsaid.begin(), exported->unsaid.end(),
+                                    [&](const Unsaid& u) { return u.path.rfind(path, 0) == 0; });
+  };
+  // The first two alone: no pattern that repeats.
+  job::JobSpec sets = plain_job(space, AxisId::recompute);
+  sets.recompute.granularity = job::Granularity::full;
+  sets.recompute.layer_ids = {0, 1};
+  out.sets = says(sets, path_of(AxisId::recompute));
+  // Fewer on the first stage, most on the second: more than a rule that spares the ends.
+  job::JobSpec split = plain_job(space, AxisId::split);
+  split.layout.stages = search::balanced_stages(split, split.parallel.pp);
+  if (split.layout.stages[0].layers > 1) {
+    --split.layout.stages[0].layers;
+    ++split.layout.stages[1].layers;
+  }
+  out.splits = says(split, path_of(AxisId::split));
+  return out;
+}
+
 std::string_view target_of(const framework::FrameworkProfile& framework) {
   const std::string_view name = framework.name;
   if (name.find("torchtitan") != std::string_view::npos) return "torchtitan";

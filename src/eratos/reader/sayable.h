@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "eratos/framework/profile.h"
+#include "eratos/search/layer_plans.h"
 #include "eratos/search/space.h"
 
 namespace eratos::reader {
@@ -20,5 +21,9 @@ std::string_view target_of(const framework::FrameworkProfile& framework);
 
 // Drops the values, and notes them in space.left_out.
 void keep_sayable(search::Space& space);
+
+// Can a target's file say any set of recomputed layers, and any split of layers? Everything where there
+// is no writer.
+search::LayerFreedom layer_freedom(const search::Space& space, std::string_view target);
 
 }  // namespace eratos::reader

@@ -50,6 +50,8 @@ std::string nearby_table(const std::vector<Nearby>& nearby, const Style& style) 
   return table.text(0, style);
 }
 
+}  // namespace
+
 Node nearby_node(const std::vector<Nearby>& nearby) {
   Node list = Node::sequence();
   for (const Nearby& n : nearby) {
@@ -61,8 +63,6 @@ Node nearby_node(const std::vector<Nearby>& nearby) {
   }
   return list;
 }
-
-}  // namespace
 
 std::string illegal_text(const std::vector<Nearby>& nearby, const Style& style) {
   return style.bad("not legal") + "\n\n" + nearby_table(nearby, style);

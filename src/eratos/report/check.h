@@ -8,6 +8,7 @@
 #include "eratos/base/units.h"
 #include "eratos/report/answer.h"
 #include "eratos/report/table.h"
+#include "eratos/text/tree.h"
 
 namespace eratos::report {
 
@@ -17,6 +18,8 @@ struct Nearby {
   Bytes device_peak;
   Seconds step_lower_bound;
 };
+
+text::Node nearby_node(const std::vector<Nearby>& nearby);
 
 std::string check_text(const Answer& a, const std::vector<Nearby>& nearby, const Style& style);
 std::string check_json(const Answer& a, const std::vector<Nearby>& nearby);

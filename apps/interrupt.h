@@ -15,6 +15,7 @@ class Interruptible {
 
  private:
   void (*before_)(int);
+  void (*before_term_)(int);  // mpirun ends its processes by SIGTERM, and a second later for good
 };
 
 // Has Ctrl-C been pressed during one? It stays so: the work behind ends at once as well.

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string_view>
 #include <variant>
 
@@ -9,6 +10,7 @@
 
 #include "apps/command_line.h"
 #include "apps/exit_code.h"
+#include "apps/ranks.h"
 
 namespace {
 
@@ -30,10 +32,7 @@ void handle_signals() {
   std::signal(SIGINT, on_interrupt);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  handle_signals();
+int run(int argc, char** argv) {
   try {
     const auto parsed = eratos::apps::parse_command_line(argc, argv);
     if (const auto* said = std::get_if<eratos::apps::Said>(&parsed)) {
@@ -47,4 +46,12 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "error: this is a bug of eratos: %s\n", e.what());
     return eratos::apps::kBug;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  handle_signals();
+  if (const std::optional<int> served = eratos::apps::begin_ranks(argc, argv)) return *served;
+  return eratos::apps::end_ranks(run(argc, argv));
 }

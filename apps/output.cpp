@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "apps/exit_code.h"
+#include "apps/ranks.h"
 #include "eratos/text/file.h"
 
 namespace eratos::apps {
@@ -68,7 +69,7 @@ int report_usage(std::string_view message) {
 
 report::Style style_of(const Arguments& arguments) {
   const char* no_colour = std::getenv("NO_COLOR");
-  const bool wanted = no_colour == nullptr || *no_colour == '\0';
+  const bool wanted = (no_colour == nullptr || *no_colour == '\0') && !launched_by_mpi().by_mpi;
   return {wanted && !arguments.has("--output") && isatty(STDOUT_FILENO) != 0};
 }
 

@@ -23,7 +23,7 @@ int report_faults(const Diagnostics& faults);
 // Returns kUsage.
 int report_usage(std::string_view message);
 
-// Colour only on a terminal, without NO_COLOR, and without --output.
+// Colour only on a terminal, without NO_COLOR, --output and mpirun.
 report::Style style_of(const Arguments& arguments);
 
 enum class Format { text, json, csv, markdown, html };

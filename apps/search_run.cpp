@@ -15,6 +15,7 @@
 
 #include "apps/answers.h"
 #include "apps/interrupt.h"
+#include "apps/ranks.h"
 #include "apps/search_store.h"
 #include "eratos/report/quantity.h"
 #include "eratos/search/evaluate.h"
@@ -80,7 +81,8 @@ class Reporter {
 
 bool run_method(search::Method& method, const SearchRun& run) {
   const Interruptible guard;
-  std::unique_ptr<Answers> answers = answers_of_threads(run);
+  std::unique_ptr<Answers> answers = answers_of_ranks(run);
+  if (answers == nullptr) answers = answers_of_threads(run);
   if (run.store != nullptr) answers = run.store->before(run, std::move(answers));
   Reporter reporter(run);
   std::vector<search::Tell> tells;

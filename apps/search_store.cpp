@@ -63,6 +63,8 @@ class SearchStore::Stored final : public Answers {
     owner_.found_ += answers_.found();
     owner_.asked_ += answers_.asked();
     owner_.damaged_ += answers_.damaged();
+    owner_.store_->flush(true);  // before anything is printed: who reads that may end us
+    owner_.look_at_trouble();
   }
   Stored(const Stored&) = delete;
   Stored& operator=(const Stored&) = delete;

@@ -49,3 +49,6 @@ install(FILES ${PROJECT_BINARY_DIR}/generated/eratos-config.cmake
 if(TARGET eratos)
   install(TARGETS eratos RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 endif()
+if(TARGET eratos_mpi)
+  install(TARGETS eratos_mpi RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+endif()

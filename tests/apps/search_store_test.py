@@ -16,8 +16,8 @@ import unittest
 
 ERATOS = os.environ["ERATOS_BINARY"]
 # Some seconds of two cores, the sweeps before it included.
-LONG = ["gpt3-175b", "--cluster", "a100-80g-8x8", "--axes", "offload=0", "fused_loss=true"]
-MIDDLE = [*LONG, "vpp=1,2,4"]
+LONG = ["gpt3-175b", "--cluster", "a100-80g-8x8"]
+MIDDLE = [*LONG, "--axes", "offload=0", "fused_loss=true", "vpp=1,2,4"]
 SMALL = ["llama3.1-8b", "--cluster", "h100-sxm-2x8", "--set", "batch.global=64", "--axes", "tp=1..8",
          "mbs=1,2", "recompute=none,full", "sp=true,false", "pp=1,2", "rest=job"]
 NONE_THERE = "no search to resume"
@@ -263,6 +263,17 @@ class Store(unittest.TestCase):
             self.assertEqual(out, alone)
         with sqlite3.connect(self.file) as db:
             self.assertEqual(db.execute("PRAGMA integrity_check").fetchone()[0], "ok")
+
+    def test_many_begin_one_file_at_once(self):
+        alone, _ = search(*SMALL)
+        for i in range(5):
+            path = os.path.join(self.folder, f"{i}.db")
+            all_of_them = [subprocess.Popen(command(*SMALL, "--store", path), stdout=subprocess.PIPE,
+                                            stderr=subprocess.PIPE, text=True) for _ in range(6)]
+            for process in all_of_them:
+                out, err = process.communicate(timeout=120)
+                self.assertEqual(process.returncode, 0, err)
+                self.assertEqual(out, alone)
 
     def test_usage(self):
         search(*SMALL, "--resume", code=2)

@@ -77,9 +77,9 @@ Trouble faulty(Trouble::Kind kind, const std::string& file, std::string message,
   return {kind, {.where = {.file = file}, .message = std::move(message), .cure = std::move(cure)}};
 }
 
-Trouble trouble_of(sqlite3* db, int code, const std::string& file) {
+Trouble trouble_of(int code, const std::string& file) {
   using Kind = Trouble::Kind;
-  const char* said = db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code);
+  const char* said = sqlite3_errstr(code);
   switch (code & 0xff) {
     case SQLITE_NOTADB:
       return faulty(Kind::bad_file, file, "is no store of eratos");
@@ -170,7 +170,7 @@ class File final : public Store {
       waiting_.clear();
       return;
     }
-    const Trouble what = trouble_of(db_.get(), code, file_);
+    const Trouble what = trouble_of(code, file_);
     if (sqlite3_get_autocommit(db_.get()) == 0) run(db_.get(), "ROLLBACK");
     if (!busy || now) trouble_ = what;
   }
@@ -192,7 +192,7 @@ class File final : public Store {
   }
 
   void fail(int code) {
-    if (!trouble_) trouble_ = trouble_of(db_.get(), code, file_);
+    if (!trouble_) trouble_ = trouble_of(code, file_);
   }
 
   std::optional<std::string> get(sqlite3_stmt* s, const Digest& key) {
@@ -226,7 +226,8 @@ class File final : public Store {
   std::optional<Trouble> trouble_;
 };
 
-// What stands in the file's header, and whether anything else stands in it.
+// What stands in the file's header, and whether anything else stands in it: read in one
+// transaction, or another process could make the file meanwhile.
 struct Header {
   int code = SQLITE_OK;
   int application = 0;
@@ -244,7 +245,10 @@ Header header_of(sqlite3* db) {
 
 // The file is a store, or has become one.
 std::optional<Trouble> settle(sqlite3* db, const std::string& file) {
-  Header h = header_of(db);
+  Header h;
+  h.code = run(db, "BEGIN");
+  if (h.code == SQLITE_OK) h = header_of(db);
+  if (sqlite3_get_autocommit(db) == 0) run(db, "COMMIT");
   const auto fresh = [&] { return h.application == 0 && h.schema == 0 && h.tables == 0; };
   if (h.code == SQLITE_OK && fresh()) {
     h.code = run(db, "BEGIN IMMEDIATE");
@@ -259,13 +263,13 @@ std::optional<Trouble> settle(sqlite3* db, const std::string& file) {
       if (h.code == SQLITE_OK) {
         h.code = run(db, "COMMIT");
       } else {
-        const Trouble what = trouble_of(db, h.code, file);
+        const Trouble what = trouble_of(h.code, file);
         run(db, "ROLLBACK");
         return what;
       }
     }
   }
-  if (h.code != SQLITE_OK) return trouble_of(db, h.code, file);
+  if (h.code != SQLITE_OK) return trouble_of(h.code, file);
   using Kind = Trouble::Kind;
   if (h.application != kApplication) {
     return faulty(Kind::bad_file, file, "is the SQLite file of another program");
@@ -301,7 +305,7 @@ tl::expected<std::unique_ptr<Store>, Trouble> Store::open(const std::string& fil
       sqlite3_open_v2(file.c_str(), &raw,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
   Database db(raw);
-  if (code != SQLITE_OK) return tl::make_unexpected(trouble_of(db.get(), code, file));
+  if (code != SQLITE_OK) return tl::make_unexpected(trouble_of(code, file));
   sqlite3_extended_result_codes(db.get(), 1);
   sqlite3_busy_timeout(db.get(), kPatience);
   if (auto what = settle(db.get(), file)) return tl::make_unexpected(std::move(*what));

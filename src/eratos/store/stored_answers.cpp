@@ -87,13 +87,8 @@ StoredAnswers::StoredAnswers(Store& store, const search::Space& space,
   search::apply(space_, at_, job_);
 }
 
-Digest StoredAnswers::key_of_screens(std::span<const search::Ask> asks) const {
-  std::string text = search_;
-  for (const search::Ask& ask : asks) {
-    text += {static_cast<char>(ask.what), static_cast<char>(ask.open)};
-    text.append(reinterpret_cast<const char*>(ask.at.at.data()), ask.at.at.size());
-  }
-  return digest_of(text);
+Digest StoredAnswers::key_of_screens(const std::vector<search::Ask>& asks) const {
+  return digest_of(search_ + bytes_of(asks));
 }
 
 Digest StoredAnswers::key_of_projection(const search::Candidate& at) {

@@ -1,9 +1,9 @@
 // What a store knows of one search, ask by ask.
 //
-// Screens and bounds are kept by the batch, under a digest of the search's space and of all that is asked: the
-// same batch comes again when the same space is searched again, whatever method, number of threads
-// or length of the list of answers. A projection is kept by its job, so that any other space that
-// holds it finds it.
+// Screens and bounds are kept by the batch, under a digest of the search's space and of all that is
+// asked: the same batch comes again when the same space is searched again, whatever method, number
+// of threads or length of the list of answers. A projection is kept by its job, so that any other
+// space that holds it finds it.
 //
 // Worked example: a search that was killed asks the same batches when it is run again, since a
 // method depends on nothing but its answers, and is told the same, up to the last batch that was
@@ -51,7 +51,7 @@ class StoredAnswers {
   std::uint64_t damaged() const { return damaged_; }
 
  private:
-  Digest key_of_screens(std::span<const search::Ask> asks) const;
+  Digest key_of_screens(const std::vector<search::Ask>& asks) const;
   Digest key_of_projection(const search::Candidate& at);
 
   Store& store_;

@@ -17,6 +17,7 @@
 #include "eratos/job/job.h"
 #include "eratos/model/architecture.h"
 #include "eratos/parallel/parallel.h"
+#include "eratos/parallel/schedules.h"
 #include "eratos/projection/projection.h"
 #include "eratos/reader/catalogue.h"
 #include "eratos/search/legality.h"
@@ -256,12 +257,15 @@ TEST_F(Legality, OrdersThatRepeatAreTheSameJob) {
   EXPECT_GT(others, 10);
 }
 
-// So one screen serves every value of the axes behind kScreenedAxes.
+// So one screen serves every value of the axes behind kScreenedAxes. Orders that look at times are left out:
+// a search does not ask whether they fit before it has theirs (projection/candidate.h).
 TEST_F(Legality, AScreenDoesNotSeeTheOverlapSwitches) {
   projection::Spread spread(41, true);
   Rng rng(42);
   for (int i = 0; i < 1000; ++i) {
     projection::DrawnJob drawn = spread.next();
+    const auto* facts = parallel::find_schedule_facts(drawn.spec.schedule.algorithm);
+    if (facts != nullptr && facts->needs_limit) continue;
     ASSERT_TRUE(accepted(drawn.spec));
     const calibration::Calibration& calibration = spread.calibrations[drawn.part];
     const projection::Screen a = projection::screen(*checked, calibration, {}, *workspace);

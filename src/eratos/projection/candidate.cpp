@@ -81,7 +81,12 @@ Screen screen_closely(const job::CheckedJob& job, const calibration::Calibration
   price_for(job, pricing);
   pricing.any_overlap = false;
   if (needs_times(job)) fill_times(job, pricing, w);
-  if (!fit(job, options, w, out) || !out.fits) return out;
+  if (!fit(job, options, w, out)) return out;
+  if (schedule_of(job).generate_for != nullptr) {
+    out.fits = true;
+    out.device_peak = out.least_peak = Bytes{0};
+  }
+  if (!out.fits) return out;
   out.step_lower_bound = step_bound(job, pricing, w);
   return out;
 }

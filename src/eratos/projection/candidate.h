@@ -17,7 +17,8 @@
 
 namespace eratos::projection {
 
-// screen() with the closer bound, and 0 for a job that does not fit.
+// screen() with the closer bound, and 0 for a job that does not fit. An order that looks at times holds
+// other bytes under other switches: a job that has one fits, as far as this can say, and holds nothing.
 // Allocation: none when `w` is warm and `pricing` another candidate's.
 Screen screen_closely(const job::CheckedJob& job, const calibration::Calibration& calibration,
                       Pricing& pricing, const Options& options, Workspace& w);

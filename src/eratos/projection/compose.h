@@ -80,6 +80,10 @@ double host_step(const job::CheckedJob& job, const Workspace& w);
 // Simulates the job's schedule, times being there: w.timing.
 Result<void> simulated_step(const job::CheckedJob& job, Workspace& w);
 
+// Fills w.peaks, held bytes (and times, where needs_times()) being there. Those of the job before are
+// kept where they are the same. Errors: as schedule::find_peaks().
+Result<void> fill_peaks(const job::CheckedJob& job, Workspace& w);
+
 // Memory of the prepared job, whose held bytes (and times, where needs_times()) are there: fills w.peaks
 // and all of `out` but the bound. False where the schedule has no order.
 bool fit(const job::CheckedJob& job, const Options& options, Workspace& w, Screen& out);

@@ -158,9 +158,7 @@ Result<StepPicture> picture(const job::CheckedJob& job, const calibration::Calib
   if (auto done = schedule::simulate(out.order, costs, w.schedule, out.timing, &out.intervals); !done) {
     return faults(done.error());
   }
-  if (auto peaks = schedule::find_peaks(schedule, shape, costs, w.order, w.peaks); !peaks) {
-    return faults(peaks.error());
-  }
+  if (auto peaks = fill_peaks(job, w); !peaks) return faults(peaks.error());
   out.chunks = w.chunks;
   out.links = w.links;
   out.outputs = w.outputs;

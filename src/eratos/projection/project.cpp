@@ -207,8 +207,7 @@ Projection project(const job::CheckedJob& job, const calibration::Calibration& c
   answer_parameters(job, w, out.parameters);
   const Pricing pricing = make_pricing(job, calibration);
   fill_times(job, pricing, w);
-  const auto peaks =
-      schedule::find_peaks(schedule_of(job), shape_of(job), costs_of(job, w), w.order, w.peaks);
+  const auto peaks = fill_peaks(job, w);
   if (!peaks) {
     out.warnings.push_back({"schedule-refused", peaks.error().front().message});
     return out;

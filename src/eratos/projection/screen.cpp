@@ -23,10 +23,65 @@ bool needs_times(const job::CheckedJob& job) {
          job.parallel.output_layer != parallel::OutputLayer::last_stage;
 }
 
-bool fit(const job::CheckedJob& job, const Options& options, Workspace& w, Screen& out) {
-  if (!schedule::find_peaks(schedule_of(job), shape_of(job), costs_of(job, w), w.order, w.peaks)) {
+namespace {
+
+bool same_shape(const schedule::Shape& a, const schedule::Shape& b) {
+  return a.pp == b.pp && a.chunks == b.chunks && a.micro_batches == b.micro_batches &&
+         a.group_size == b.group_size && a.output == b.output;
+}
+
+void list_bytes(const Workspace& w, std::vector<std::int64_t>& out) {
+  out.clear();
+  for (const schedule::ChunkCost& c : w.chunks) {
+    out.push_back(c.held);
+    out.push_back(c.kept);
+  }
+  for (const schedule::OutputCost& o : w.outputs) out.push_back(o.held);
+  out.insert(out.end(), w.limits.begin(), w.limits.end());
+}
+
+// Holds `rank` what the rank before holds, and nowhere more micro-batches of it? Then it needs no more.
+// Where parameters are gathered, bytes beside the peak depend on which moment that is.
+bool holds_no_more(const job::CheckedJob& job, const memory::StateRules& state, const Workspace& w,
+                   int rank) {
+  if (state.gathers || !w.outputs.empty() || !lower::steps_as_before(job, w.lowered, rank)) {
     return false;
   }
+  const int chunks = parallel::chunks_of(job.parallel);
+  int deepest = 0;
+  int deepest_before = 0;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const auto here = static_cast<std::size_t>(rank * chunks + chunk);
+    const auto before = here - static_cast<std::size_t>(chunks);
+    if (w.peaks.in_flight[here] > w.peaks.in_flight[before]) return false;
+    if (w.peaks.waiting[here] > w.peaks.waiting[before]) return false;
+    if (w.peaks.in_flight[here] > 0) deepest = chunk;
+    if (w.peaks.in_flight[before] > 0) deepest_before = chunk;
+  }
+  return deepest == deepest_before;
+}
+
+}  // namespace
+
+Result<void> fill_peaks(const job::CheckedJob& job, Workspace& w) {
+  const schedule::Schedule& schedule = schedule_of(job);
+  const schedule::Shape shape = shape_of(job);
+  list_bytes(w, w.peaks_bytes);
+  PeaksKey& key = w.peaks_key;
+  if (key.schedule == &schedule && same_shape(key.shape, shape) && key.bytes == w.peaks_bytes) {
+    return {};
+  }
+  key.schedule = nullptr;
+  auto found = schedule::find_peaks(schedule, shape, costs_of(job, w), w.order, w.peaks);
+  if (!found || needs_times(job)) return found;
+  key.schedule = &schedule;
+  key.shape = shape;
+  key.bytes.swap(w.peaks_bytes);
+  return found;
+}
+
+bool fit(const job::CheckedJob& job, const Options& options, Workspace& w, Screen& out) {
+  if (!fill_peaks(job, w)) return false;
   const memory::StateRules state = state_rules(job);
   const memory::StageInput frame = frame_of(job);
   const ops::LoadSpread spread = spread_of(job);
@@ -39,6 +94,7 @@ bool fit(const job::CheckedJob& job, const Options& options, Workspace& w, Scree
     programs = &memory_at(routing.at_peak, w, w.at_peak);
   }
   for (int rank = 0; rank < job.parallel.pp; ++rank) {
+    if (rank > 0 && holds_no_more(job, state, w, rank)) continue;
     rank_memory(job, state, frame, rank, *programs, w, stage);
     if (rank == 0 || stage.device > out.device_peak) {
       out.device_peak = stage.device;

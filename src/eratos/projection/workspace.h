@@ -67,6 +67,13 @@ struct KeptPrograms {
 // common use the same buffers; one that was met again stays until it is the least recently used.
 inline constexpr std::size_t kKeptSets = 8;
 
+// What Workspace::peaks are of: the order looks at bytes alone, never at times.
+struct PeaksKey {
+  const schedule::Schedule* schedule = nullptr;  // null: of nothing known
+  schedule::Shape shape;
+  std::vector<std::int64_t> bytes;  // by slot: held, kept; then of each rank's output, then limits
+};
+
 struct Workspace {
   ops::LoweredJob lowered;
   std::vector<memory::ProgramMemory> program_memory;
@@ -91,6 +98,8 @@ struct Workspace {
   std::vector<std::uint32_t> part_at;  // [rank * parts + part]: index into `parts`
   schedule::Order order;
   schedule::Peaks peaks;
+  PeaksKey peaks_key;
+  std::vector<std::int64_t> peaks_bytes;  // of the job at hand
   schedule::Timing timing;
   schedule::Workspace schedule;
   std::vector<const ops::StageProgram*> stage_programs;

@@ -242,11 +242,7 @@ void Exhaustive::screened(const Tell& tell, std::size_t i) {
   if (!tell.fits) {
     outcome_.proof.too_big += legal;
     for (const Prefix& p : held_back_[i]) outcome_.proof.too_big += p.legal;
-    if (!outcome_.any_too_big || tell.least_peak < outcome_.least_peak) {
-      outcome_.any_too_big = true;
-      outcome_.least = at;
-      outcome_.least_peak = tell.least_peak;
-    }
+    lacks(at, tell.least_peak);
     return;
   }
   ready_.insert(ready_.end(), held_back_[i].begin(), held_back_[i].end());
@@ -260,9 +256,17 @@ void Exhaustive::screened(const Tell& tell, std::size_t i) {
   std::push_heap(waiting_.begin(), waiting_.end(), later);
 }
 
+void Exhaustive::lacks(const Candidate& at, Bytes least_peak) {
+  if (outcome_.any_too_big && least_peak >= outcome_.least_peak) return;
+  outcome_.any_too_big = true;
+  outcome_.least = at;
+  outcome_.least_peak = least_peak;
+}
+
 void Exhaustive::projected(const Ask& ask, const Tell& tell) {
-  if (!tell.fits) {  // as its screen said
+  if (!tell.fits) {  // which its screen could not say
     ++outcome_.proof.too_big;
+    lacks(ask.at, tell.least_peak);
     return;
   }
   ++outcome_.proof.simulated;

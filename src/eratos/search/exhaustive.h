@@ -93,6 +93,7 @@ class Exhaustive final : public Method {
   void ask_projections();
   void screened(const Tell& tell, std::size_t i);
   void projected(const Ask& ask, const Tell& tell);
+  void lacks(const Candidate& at, Bytes least_peak);
   void take(const Found& found);
   double worst_of_top() const;
   bool can_matter(const Waiting& w) const;

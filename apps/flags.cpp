@@ -83,8 +83,14 @@ constexpr Flag kFlags[] = {
      "also every configuration that none beats in both speed and memory, by the GiB", "", " search "},
     {"--method", "", Value::text, "NAME", false,
      "exhaustive, with a proof (the default); sweep, block after block of axes from the job, without; "
-     "layers, which of them recompute and how they stand on stages, with a proof",
-     "exhaustive sweep layers", " search "},
+     "layers, which of them recompute and how they stand on stages, with a proof; anneal, chains of "
+     "random steps that cool down, without",
+     "exhaustive sweep layers anneal", " search "},
+    {"--seed", "", Value::index, "N", false,
+     "of --method anneal: the same seed gives the same answer on any number of threads (0)", "",
+     " search "},
+    {"--budget", "", Value::count, "N", false, "most projections of --method anneal (8192)", "",
+     " search "},
     {"--store", "", Value::text, "FILE", false,
      "keep what the model answers there (SQLite), and ask it nothing that is there already", "",
      " search "},

@@ -28,6 +28,7 @@
 #include "eratos/report/scaling.h"
 #include "eratos/report/search.h"
 #include "eratos/report/space.h"
+#include "eratos/search/anneal.h"
 #include "eratos/search/around.h"
 #include "eratos/search/blame.h"
 #include "eratos/search/difference.h"
@@ -133,6 +134,9 @@ constexpr std::uint64_t kSeeded = 10'000'000;
 std::unique_ptr<search::Method> make_method(const std::string& name, const SearchRun& run,
                                             search::Wanted wanted) {
   if (name == "sweep") return std::make_unique<search::Sweep>(run.space, wanted.top);
+  if (name == "anneal") {
+    return std::make_unique<search::Anneal>(run.space, wanted.top, run.seed, run.budget);
+  }
   std::vector<search::Found> seeds;
   if (run.space.raw() > kSeeded) {
     search::Sweep sweep(run.space, wanted.top);
@@ -145,8 +149,13 @@ std::unique_ptr<search::Method> make_method(const std::string& name, const Searc
 // "" when --method can do what is asked.
 std::string method_fault(const Arguments& arguments) {
   const std::string name = arguments.value("--method", "exhaustive");
-  if (name != "exhaustive" && name != "sweep" && name != "layers") {
-    return fmt::format("unknown method `{}`; known: exhaustive, sweep, layers", name);
+  if (name != "exhaustive" && name != "sweep" && name != "layers" && name != "anneal") {
+    return fmt::format("unknown method `{}`; known: exhaustive, sweep, layers, anneal", name);
+  }
+  for (const char* flag : {"--seed", "--budget"}) {
+    if (name != "anneal" && arguments.has(flag)) {
+      return fmt::format("`{}` is of --method anneal", flag);
+    }
   }
   if (name != "exhaustive" && arguments.has("--pareto")) {
     return "`--pareto` is proven, which takes --method exhaustive";
@@ -172,7 +181,9 @@ void compare_best(Searched& s) {
 int run(Searched& s, const Arguments& arguments, search::Wanted wanted, SearchStore& store) {
   const Job& job = *s.job;
   const SearchRun run{s.space, job.calibration, job.options,
-                      static_cast<int>(number_of(arguments, "--threads", 0)), &store};
+                      static_cast<int>(number_of(arguments, "--threads", 0)), &store,
+                      static_cast<std::uint64_t>(number_of(arguments, "--seed", 0)),
+                      static_cast<std::uint64_t>(number_of(arguments, "--budget", 8192))};
   if (const int code = store.begin(run); code != kAnswered) return code;
   report::SearchAnswer& answer = s.answer;
   const std::string name = arguments.value("--method", "exhaustive");

@@ -2,6 +2,8 @@
 // longer than a second, ended cleanly by Ctrl-C.
 #pragma once
 
+#include <cstdint>
+
 #include "eratos/calibration/calibration.h"
 #include "eratos/projection/projection.h"
 #include "eratos/search/method.h"
@@ -17,6 +19,8 @@ struct SearchRun {
   projection::Options options;
   int threads = 0;               // 0: as many as the machine has
   SearchStore* store = nullptr;  // answers what it knows, and keeps the rest
+  std::uint64_t seed = 0;        // of annealing
+  std::uint64_t budget = 8192;   // its projections
 };
 
 // Ctrl-C during one run ends the runs behind it at once as well.

@@ -26,6 +26,24 @@ class Search(unittest.TestCase):
                    for n in (1, 2, 3)}
         self.assertEqual(len(answers), 1)
 
+    def test_annealing_is_its_seeds(self):
+        def anneal(*more, code=0):
+            return search(*JOB, "--axes", *AXES, "--method", "anneal", "--budget", "800", "--format", "json",
+                          *more, code=code)
+        one = anneal("--seed", "3", "--threads", "1")
+        self.assertEqual(one, anneal("--seed", "3", "--threads", "3"))
+        self.assertNotEqual(one, anneal("--seed", "4"))
+        answer = json.loads(one)
+        self.assertEqual(answer["method"], "anneal")
+        self.assertFalse(answer["proof"]["proven"])
+        self.assertLessEqual(answer["proof"]["simulated"] + answer["proof"]["too_big"], 800)
+        self.assertTrue(answer["best"]["memory"]["fits"])
+        for flag in ("--seed", "--budget"):
+            search(*JOB, "--axes", *AXES, flag, "3", code=2)
+        nothing = json.loads(search(*JOB, "--axes", "tp=3", "rest=job", "--method", "anneal", "--format",
+                                    "json", code=1))
+        self.assertTrue(nothing["proof"]["proven"])
+
     def test_the_proof_adds_up_and_the_best_projects_alike(self):
         answer = json.loads(search(*JOB, "--axes", *AXES, "--format", "json", "--top", "3"))
         proof = answer["proof"]

@@ -30,6 +30,17 @@ double pieces_of(const OutputSpec& spec, const framework::LossBuffers& loss, boo
   return fused && loss.fused_in_pieces ? std::max(1.0, spec.vocab / spec.hidden) : 1.0;
 }
 
+// A loss in pieces takes the weight's gradient in forward: the sum is kept until backward, and each
+// piece's product stands beside its fp32 copy before it is added.
+// Source: linkedin/Liger-Kernel ops/fused_linear_cross_entropy.py, grad_weight.
+void sum_in_pieces(Builder& b, double weight, OutputState& s, ops::Op& op) {
+  s.weight_sum = b.tensor("summed_weight_gradient", weight, Module::output_layer);
+  b.save(s.weight_sum);
+  op.writes.push_back(s.weight_sum);
+  op.writes.push_back(b.tensor("piece_of_weight_gradient", weight, Module::output_layer));
+  op.writes.push_back(b.tensor("piece_in_fp32", weight, DType::fp32, Module::output_layer));
+}
+
 // A loss whose gradient has a buffer of its own keeps the log-probabilities, in fp32; the rest of
 // the bytes a logit are alive only while its backward runs. Source: pytorch
 // tools/autograd/derivatives.yaml (_log_softmax saves its result, and so does nll_loss).
@@ -100,6 +111,7 @@ void output_forward(const OutputSpec& spec, Builder& b, TensorId x, OutputState&
   op.work =
       ops::Elementwise{Bytes{pieces * logits * traffic * share}, ElementwiseClass::cross_entropy};
   op.kernels = c.loss_fused ? 2 : 8;
+  if (pieces > 1 && !c.frozen) sum_in_pieces(b, spec.hidden * spec.vocab / c.tp, s, op);
   if (keeps_logits(loss, s)) b.save(s.logits);
   b.save(s.loss_buffer);
   if (s.part != ops::kNoTensor) return;
@@ -154,6 +166,7 @@ TensorId output_backward(const OutputSpec& spec, Builder& b, const OutputState& 
     if (kept != ops::kNoTensor) b.release(Module::loss, kept);
     if (s.loss_buffer != ops::kNoTensor) b.release(Module::loss, s.loss_buffer);
   }
+  if (s.weight_sum != ops::kNoTensor) b.release(Module::output_layer, s.weight_sum);
   return norm_backward(spec.final_norm, b, s.norm, d_normed, Module::norm);
 }
 

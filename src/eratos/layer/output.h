@@ -25,6 +25,7 @@ struct OutputState {
   TensorId part = ops::kNoTensor;    // a rank's columns of them, where it gathers the rest
   TensorId capped = ops::kNoTensor;  // tanh of the product's logits, with a soft cap
   TensorId loss_buffer = ops::kNoTensor;
+  TensorId weight_sum = ops::kNoTensor;  // the weight's gradient, where forward takes it
 };
 
 void check_output(const OutputSpec& spec, const parallel::ParallelSpec& p, Diagnostics& out);

@@ -28,7 +28,8 @@ inline constexpr ExitMeaning kExitMeanings[] = {
      "usage: an unknown command or flag, a missing word, a file or folder in the way of --output"},
     {kBadInput, "bad input: every fault as file:line:column: error: message"},
     {kEnvironment,
-     "the environment: what --output names cannot be written (no such folder, no right, full)"},
+     "the environment: what --output or --store names cannot be written (no such folder, no right, "
+     "full, locked), or mpirun without eratos-mpi"},
     {kBug, "a bug of eratos"},
     {kInterrupted, "interrupted; `search` answers with the best so far"},
 };

@@ -194,13 +194,15 @@ int serve() {
     if (message->tag == kProblem) {
       answers.reset();
       problem = std::make_unique<Problem>();
-      if (!store::from_bytes(message->bytes, *problem)) return kBug;
+      const bool good = store::from_bytes(message->bytes, *problem);
+      ERATOS_CHECK(good);
       answers =
           answers_of_threads({problem->space, problem->calibration, problem->options, threads});
       continue;
     }
     Piece piece;
-    if (answers == nullptr || !store::from_bytes(message->bytes, piece)) return kBug;
+    const bool good = answers != nullptr && store::from_bytes(message->bytes, piece);
+    ERATOS_CHECK(good);
     Told told{piece.number, std::vector<search::Tell>(piece.asks.size())};
     answers->answer(piece.asks, told.tells);
     send(0, kTold, store::bytes_of(told));

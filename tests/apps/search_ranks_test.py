@@ -3,8 +3,10 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import tempfile
 import time
@@ -25,6 +27,16 @@ def search(ranks, *arguments, code=0, binary=ERATOS):
     done = subprocess.run([*words, binary, "search", *arguments], capture_output=True, timeout=300)
     assert done.returncode == code, (done.returncode, done.stderr.decode())
     return done.stdout, done.stderr.decode()
+
+
+def answers_in(path):
+    """Rows of answers in a store; 0 while it is not one yet."""
+    try:
+        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as db:
+            return sum(db.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
+                       for name in ("screens", "projections"))
+    except sqlite3.Error:
+        return 0
 
 
 def process_of_rank(mpirun, rank):
@@ -129,6 +141,34 @@ class Ranks(unittest.TestCase):
         self.assertEqual(mpirun.wait(timeout=60), 0)
         with open(out, "rb") as file:
             self.assertEqual(file.read(), alone)
+
+    def test_killed_and_resumed_by_another_number_of_ranks(self):
+        alone, _ = search(0, *LONG)
+        mpirun = subprocess.Popen([*MPIRUN, "-n", "3", ERATOS, "search", *LONG, "--store", self.file],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        first, last = process_of_rank(mpirun, 0), process_of_rank(mpirun, 2)
+        while not answers_in(self.file):
+            self.assertIsNone(mpirun.poll())
+            time.sleep(0.05)
+        os.kill(first, signal.SIGKILL)
+        self.assertNotEqual(mpirun.wait(timeout=60), 0)
+        self.assertFalse(os.path.exists(f"/proc/{last}/exe"))
+        out, err = search(2, *LONG, "--store", self.file, "--resume")
+        self.assertEqual(out, alone)
+        self.assertIn("answers were in", err)
+
+    def test_another_build_among_the_ranks_is_refused(self):
+        program = BESIDE.read_bytes()
+        fingerprint = re.search(rb"\0([0-9a-f]{64})\0", program).group(1)
+        other = pathlib.Path(self.folder) / "eratos-mpi"
+        other.write_bytes(program.replace(fingerprint, fingerprint[::-1]))
+        other.chmod(0o755)
+        words = ["search", *SMALL]
+        done = subprocess.run([*MPIRUN, "-n", "2", BESIDE, *words, ":", "-n", "1", other, *words],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 4)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(done.stderr.count("error: rank 2 on "), 1, done.stderr)
 
     def test_ctrl_c_ends_all_ranks_with_the_best_so_far(self):
         for to_rank in (True, False):

@@ -1,16 +1,15 @@
 // eratos search JOB: which configuration should I run?
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "apps/aim.h"
 #include "apps/commands.h"
 #include "apps/exit_code.h"
 #include "apps/load_job.h"
@@ -21,8 +20,8 @@
 #include "apps/search_run.h"
 #include "apps/search_store.h"
 #include "apps/shown.h"
+#include "apps/sizes.h"
 #include "apps/winner.h"
-#include "eratos/hardware/cluster.h"
 #include "eratos/job/job.h"
 #include "eratos/reader/sayable.h"
 #include "eratos/report/scaling.h"
@@ -35,6 +34,7 @@
 #include "eratos/search/evaluate.h"
 #include "eratos/search/exhaustive.h"
 #include "eratos/search/legality.h"
+#include "eratos/search/objective.h"
 #include "eratos/search/space.h"
 #include "eratos/search/sweep.h"
 #include "eratos/search/walk.h"
@@ -71,11 +71,12 @@ std::vector<std::string> words_of(const std::string& text) {
 struct Request {
   Arguments job;  // with JOB as its only word
   std::vector<std::string> axes;
+  std::vector<std::string> front;  // figures of --pareto
 };
 
 // --axes takes one word in quotes or several behind it.
 Result<Request> request_of(const Arguments& arguments) {
-  Request out{arguments, {}};
+  Request out{arguments, {}, {}};
   out.job.words.clear();
   for (const std::string& text : arguments.values("--axes")) {
     for (std::string& word : words_of(text)) out.axes.push_back(std::move(word));
@@ -83,6 +84,8 @@ Result<Request> request_of(const Arguments& arguments) {
   for (const std::string& word : arguments.words) {
     if (is_axis(word)) {
       out.axes.push_back(word);
+    } else if (is_front(word)) {
+      out.front.push_back(word);
     } else {
       out.job.words.push_back(word);
     }
@@ -103,13 +106,14 @@ int explain_space(const search::Space& space, const Arguments& arguments, Format
 struct Searched {
   std::unique_ptr<Job> job;
   search::Space space;
+  search::Aim aim;
   search::Outcome outcome;
   std::vector<std::unique_ptr<Shown>> shown;
   std::unique_ptr<Shown> own;
   report::SearchAnswer answer;
 };
 
-Result<std::unique_ptr<Searched>> prepare_search(const Request& request) {
+Result<std::unique_ptr<Searched>> prepare_search(const Request& request, const Wishes& wishes) {
   Result<std::unique_ptr<Job>> job = prepare_job(request.job);
   if (!job) return faults(job.error());
   Diagnostics fixed = search::fixed_faults((*job)->read.job);
@@ -119,10 +123,13 @@ Result<std::unique_ptr<Searched>> prepare_search(const Request& request) {
   }
   Result<search::Space> space = search::space_of((*job)->read.job, request.axes);
   if (!space) return faults(space.error());
+  Result<search::Aim> aim = aim_of(wishes, (*job)->read.job.cluster, (*job)->options.memory_margin);
+  if (!aim) return faults(aim.error());
   reader::keep_sayable(*space);
   auto out = std::make_unique<Searched>();
   out->job = *std::move(job);
   out->space = *std::move(space);
+  out->aim = *std::move(aim);
   return out;
 }
 
@@ -177,11 +184,47 @@ void compare_best(Searched& s) {
   }
 }
 
+// Where the limits refuse all that fits: how far each alone would have to give, proven the same
+// way. Where nothing fits whatever the limits are, that is the outcome.
+std::vector<report::Loosened> loosen(Searched& s, const std::string& method, const SearchRun& run) {
+  std::vector<report::Loosened> out;
+  if (s.outcome.refused.empty()) return out;
+  const auto search = [&](const search::Aim& aim) -> std::optional<search::Outcome> {
+    const SearchRun again{run.space,   run.calibration, run.options, aim,
+                          run.threads, run.store,       run.seed,    run.budget};
+    const std::unique_ptr<search::Method> one = make_method(method, again, {1, false});
+    if (!run_method(*one, again)) return std::nullopt;
+    return one->outcome();
+  };
+  search::Aim aim = s.aim;
+  aim.front.clear();
+  for (std::size_t i = 0; i < s.aim.limits.size(); ++i) {
+    aim.objective = s.aim.limits[i].objective;
+    aim.limits = s.aim.limits;
+    aim.limits.erase(aim.limits.begin() + static_cast<std::ptrdiff_t>(i));
+    const std::optional<search::Outcome> without = search(aim);
+    if (!without) return out;
+    for (const search::Found& f : without->top) {
+      const search::Measures m = search::measures_of(s.space, f);
+      out.push_back({i, search::value_of(aim.objective, aim.terms, m), f.at});
+    }
+  }
+  if (!out.empty()) return out;
+  aim.limits.clear();
+  std::optional<search::Outcome> anything = search(aim);
+  if (anything && anything->top.empty()) s.outcome = *std::move(anything);
+  return out;
+}
+
 // kAnswered, or why the file of --store cannot be used.
 int run(Searched& s, const Arguments& arguments, search::Wanted wanted, SearchStore& store) {
   const Job& job = *s.job;
-  const SearchRun run{s.space, job.calibration, job.options,
-                      static_cast<int>(number_of(arguments, "--threads", 0)), &store,
+  const SearchRun run{s.space,
+                      job.calibration,
+                      job.options,
+                      s.aim,
+                      static_cast<int>(number_of(arguments, "--threads", 0)),
+                      &store,
                       static_cast<std::uint64_t>(number_of(arguments, "--seed", 0)),
                       static_cast<std::uint64_t>(number_of(arguments, "--budget", 8192))};
   if (const int code = store.begin(run); code != kAnswered) return code;
@@ -193,6 +236,7 @@ int run(Searched& s, const Arguments& arguments, search::Wanted wanted, SearchSt
   s.outcome = method->outcome();
   answer.space = &s.space;
   answer.outcome = &s.outcome;
+  answer.aim = &s.aim;
   answer.front = wanted.front;
   answer.version = std::string(kVersion);
   answer.capacity =
@@ -202,15 +246,16 @@ int run(Searched& s, const Arguments& arguments, search::Wanted wanted, SearchSt
     job::JobSpec spec = s.space.base;
     search::apply(s.space, found.at, spec);
     s.shown.push_back(show(job, spec));
-    answer.top.push_back({s.shown.back()->answer, found.at,
-                          search::steps_around(s.space, found.at, job.options, evaluator)});
-    answer.top.back().within_band = search::is_rival(s.shown.front()->projection,
-                                                     s.outcome.top[0].figure, found.figure);
+    answer.top.push_back({s.shown.back()->answer, found.at, found.figure,
+                          search::steps_around(s.space, found.at, job.options, s.aim, evaluator)});
+    answer.top.back().within_band =
+        search::is_rival(s.shown.front()->projection, s.outcome.top[0].per_token, found.per_token);
   }
   s.own = show(job, s.space.base);
   if (s.own != nullptr) answer.own = &s.own->answer;
   compare_best(s);
-  if (s.outcome.top.empty() && !answer.interrupted) {
+  if (s.outcome.top.empty() && !answer.interrupted) answer.loosened = loosen(s, name, run);
+  if (s.outcome.top.empty() && !answer.interrupted && s.outcome.refused.empty()) {
     job::JobSpec spec = search::pinned_job(s.space);
     if (s.outcome.any_too_big) {
       search::apply(s.space, s.outcome.least, spec);
@@ -222,8 +267,9 @@ int run(Searched& s, const Arguments& arguments, search::Wanted wanted, SearchSt
   return kAnswered;
 }
 
-int search_once(const Request& request, const Arguments& arguments, Format format) {
-  Result<std::unique_ptr<Searched>> prepared = prepare_search(request);
+int search_once(const Request& request, const Wishes& wishes, const Arguments& arguments,
+                Format format) {
+  Result<std::unique_ptr<Searched>> prepared = prepare_search(request, wishes);
   if (!prepared) return report_faults(prepared.error());
   Searched& s = **prepared;
   if (arguments.has("--explain-space")) return explain_space(s.space, arguments, format);
@@ -234,53 +280,58 @@ int search_once(const Request& request, const Arguments& arguments, Format forma
   const int found = s.answer.interrupted   ? kInterrupted
                     : s.answer.top.empty() ? kDoesNotFit
                                            : kAnswered;
-  const int code = store.end(
-      deliver(format == Format::json ? report::search_json(s.answer)
-                                     : report::search_text(s.answer, style_of(arguments)),
-              arguments, found));
+  const int code =
+      store.end(deliver(format == Format::json ? report::search_json(s.answer)
+                                               : report::search_text(s.answer, style_of(arguments)),
+                        arguments, found));
   return s.shown.empty() ? code : write_winner(s.shown.front()->spec, arguments, code);
 }
 
-// "4..64": 4, 8, 16, 32, 64. Empty when it is neither a number nor a range.
-std::vector<int> sizes_of(const std::string& text) {
-  const std::size_t dots = text.find("..");
-  const auto number = [](std::string_view s) {
-    int n = 0;
-    const auto [at, error] = std::from_chars(s.data(), s.data() + s.size(), n);
-    return error == std::errc() && at == s.data() + s.size() ? n : 0;
-  };
-  const int from = number(std::string_view(text).substr(0, dots));
-  const int to = dots == std::string::npos ? from : number(std::string_view(text).substr(dots + 2));
-  std::vector<int> out;
-  if (from < 1 || to > hardware::kMostAccelerators) return out;
-  for (long long n = from; n <= to; n *= 2) out.push_back(static_cast<int>(n));
+// The job's batch at a size where it grows with the accelerators. Errors: no whole sequences.
+Result<Request> with_batch(const Request& sized, const job::JobSpec& first, int gpus) {
+  const long long global = static_cast<long long>(first.batch.global) * gpus;
+  if (global % first.cluster.gpus() != 0) {
+    return fault({.message = fmt::format("`--scale-batch`: {} sequences on {} accelerators are no "
+                                         "whole number on {}",
+                                         first.batch.global, first.cluster.gpus(), gpus),
+                  .cure = "choose sizes that are multiples of the first, or list gbs with --axes"});
+  }
+  Request out = sized;
+  out.job.flags["--set"].push_back(fmt::format("batch.global={}", global / first.cluster.gpus()));
   return out;
 }
 
 // One search a size, each proven by itself.
-int search_sizes(const Request& request, const std::vector<int>& sizes, const Arguments& arguments,
-                 Format format) {
+int search_sizes(const Request& request, const Wishes& wishes, const std::vector<Size>& sizes,
+                 const Arguments& arguments, Format format) {
   std::vector<std::unique_ptr<Searched>> all;
-  std::vector<const report::SearchAnswer*> answers;
+  report::Scaling scaling;
+  scaling.batch_grows = arguments.has("--scale-batch");
   bool any = false;
   SearchStore store(arguments);
-  for (const int nodes : sizes) {
+  for (const Size& size : sizes) {
     Request sized = request;
-    sized.job.flags["--nodes"] = {std::to_string(nodes)};
-    Result<std::unique_ptr<Searched>> prepared = prepare_search(sized);
+    sized.job = at_size(request.job, size);
+    Result<std::unique_ptr<Searched>> prepared = prepare_search(sized, wishes);
+    if (prepared && scaling.batch_grows && !all.empty()) {
+      const int gpus = (*prepared)->job->read.job.cluster.gpus();
+      const Result<Request> grown = with_batch(sized, all[0]->job->read.job, gpus);
+      if (!grown) return report_faults(grown.error());
+      prepared = prepare_search(*grown, wishes);
+    }
     if (!prepared) return report_faults(prepared.error());
     all.push_back(*std::move(prepared));
     if (const int code = run(*all.back(), arguments, {1, false}, store); code != kAnswered) {
       return code;
     }
-    answers.push_back(&all.back()->answer);
+    scaling.each.push_back(&all.back()->answer);
     any = any || !all.back()->shown.empty();
     if (all.back()->answer.interrupted) break;
   }
-  const int found = answers.back()->interrupted ? kInterrupted : any ? kAnswered : kDoesNotFit;
+  const int found = scaling.each.back()->interrupted ? kInterrupted : any ? kAnswered : kDoesNotFit;
   return store.end(deliver(format == Format::json
-                               ? report::scaling_json(answers)
-                               : report::scaling_text(answers, style_of(arguments)),
+                               ? report::scaling_json(scaling)
+                               : report::scaling_text(scaling, style_of(arguments)),
                            arguments, found));
 }
 
@@ -294,27 +345,39 @@ int run_search(const Arguments& arguments) {
   if (const std::string why = winner_fault(arguments); !why.empty()) return report_usage(why);
   if (const std::string why = method_fault(arguments); !why.empty()) return report_usage(why);
   if (const std::string why = store_fault(arguments); !why.empty()) return report_usage(why);
-  const std::vector<int> sizes = sizes_of(arguments.value("--nodes", "1"));
-  if (sizes.empty()) {
-    return report_usage(fmt::format("`--nodes {}` is no number of nodes and no range such as 4..64",
-                                    arguments.value("--nodes")));
-  }
+  const Result<std::vector<Size>> sizes = sizes_of(request->job);
+  if (!sizes) return report_usage(sizes.error().front().message);
   if (arguments.value("--method") == "layers") {
-    if (sizes.size() > 1) return report_usage("`--method layers` is of one cluster: name one --nodes");
+    if (sizes->size() > 1)
+      return report_usage("`--method layers` is of one cluster: name one --nodes");
     for (const char* flag : {"--store", "--resume"}) {
       if (arguments.has(flag)) {
-        return report_usage(fmt::format("`{}` keeps candidates, and `--method layers` asks for none", flag));
+        return report_usage(
+            fmt::format("`{}` keeps candidates, and `--method layers` asks for none", flag));
+      }
+    }
+    for (const char* flag : {"--objective", "--require", "--within"}) {
+      if (arguments.has(flag)) {
+        return report_usage(
+            fmt::format("`{}`: `--method layers` is after the shortest step", flag));
       }
     }
     return search_layers(request->job, request->axes, arguments, *format);
   }
-  if (sizes.size() == 1) return search_once(*request, arguments, *format);
+  const Result<Wishes> wishes = wishes_of(arguments, request->front);
+  if (!wishes) return report_faults(wishes.error());
+  if (sizes->size() == 1) {
+    if (arguments.has("--scale-batch")) {
+      return report_usage("`--scale-batch` is of several --nodes or --cluster");
+    }
+    return search_once(*request, *wishes, arguments, *format);
+  }
   for (const char* flag : {"--best", "--pareto", "--explain-space", "--top"}) {
     if (arguments.has(flag)) {
-      return report_usage(fmt::format("`{}` is of one cluster, not of several --nodes", flag));
+      return report_usage(fmt::format("`{}` is of one cluster, not of several", flag));
     }
   }
-  return search_sizes(*request, sizes, arguments, *format);
+  return search_sizes(*request, *wishes, *sizes, arguments, *format);
 }
 
 }  // namespace eratos::apps

@@ -69,13 +69,15 @@ void add_blocks(search::Space& space) {
   };
   if (!has("full:1")) return;
   int least_stages = space.values(AxisId::pp)[0].number;
-  for (const search::Value& v : space.values(AxisId::pp)) least_stages = std::min(least_stages, v.number);
+  for (const search::Value& v : space.values(AxisId::pp))
+    least_stages = std::min(least_stages, v.number);
   const int most = space.base.model.layers() / least_stages;
   constexpr std::size_t kMostValues = 255;
   for (int k = 1; k <= most && values.size() < kMostValues; ++k) {
     const std::string word = fmt::format("full:{}", k);
     if (has(word)) continue;
-    if (const auto value = search::value_of(space, AxisId::recompute, word)) values.push_back(*value);
+    if (const auto value = search::value_of(space, AxisId::recompute, word))
+      values.push_back(*value);
   }
 }
 
@@ -128,7 +130,8 @@ class Progress {
     std::string line = fmt::format(
         "layers: {} of {} candidates, {} modes, {} sets of layers and {} deals ({} simulated)",
         report::percent(plans.progress()), report::thousands(static_cast<double>(c.candidates)),
-        report::thousands(static_cast<double>(c.modes)), report::thousands(static_cast<double>(c.sets)),
+        report::thousands(static_cast<double>(c.modes)),
+        report::thousands(static_cast<double>(c.sets)),
         report::thousands(static_cast<double>(c.deals)),
         report::thousands(static_cast<double>(c.simulated)));
     if (!plans.top().empty()) {
@@ -174,8 +177,9 @@ int search_layers(const Arguments& job_words, const std::vector<std::string>& ax
   const report::Style style = style_of(arguments);
   if (arguments.has("--explain-space")) {
     const search::Count count = search::count(p.space);
-    return deliver(format == Format::json ? report::space_json(p.space, count, std::string(kVersion))
-                                          : report::space_text(p.space, count, style),
+    return deliver(format == Format::json
+                       ? report::space_json(p.space, count, std::string(kVersion))
+                       : report::space_text(p.space, count, style),
                    arguments, count.legal > 0 ? kAnswered : kDoesNotFit);
   }
   constexpr double kTop = 5;
@@ -192,9 +196,11 @@ int search_layers(const Arguments& job_words, const std::vector<std::string>& ax
   }
   search::Exhaustive alike(p.alike, {1, false});
   if (!answer.interrupted) {
+    const search::Aim fastest;
     const SearchRun run{.space = p.alike,
                         .calibration = job.calibration,
                         .options = job.options,
+                        .aim = fastest,
                         .threads = static_cast<int>(number_of(arguments, "--threads", 0))};
     answer.interrupted = !run_method(alike, run);
     answer.alike = &alike.outcome();
@@ -226,9 +232,9 @@ int search_layers(const Arguments& job_words, const std::vector<std::string>& ax
     answer.nearby = nearby(job, spec);
   }
   const int found = answer.interrupted ? kInterrupted : shown.empty() ? kDoesNotFit : kAnswered;
-  const int code = deliver(format == Format::json ? report::layers_json(answer)
-                                                  : report::layers_text(answer, style),
-                           arguments, found);
+  const int code = deliver(
+      format == Format::json ? report::layers_json(answer) : report::layers_text(answer, style),
+      arguments, found);
   return shown.empty() ? code : write_winner(shown.front()->spec, arguments, code);
 }
 

@@ -52,7 +52,7 @@ class Reporter {
         report::thousands(static_cast<double>(screened_ + projected_) / gone));
     if (const search::Outcome& o = method.outcome(); !o.top.empty()) {
       line += fmt::format(", best {:.1f} tokens/s/GPU",
-                          1 / o.top[0].figure / run_.space.base.cluster.gpus());
+                          1 / o.top[0].per_token / run_.space.base.cluster.gpus());
     }
     if (share > 0.01 && share < 1) {
       line += fmt::format(", about {:.0f} s of screens left", gone * (1 - share) / share);
@@ -91,6 +91,9 @@ bool run_method(search::Method& method, const SearchRun& run) {
     if (asks.empty()) return true;
     tells.resize(asks.size());
     answers->answer(asks, tells);
+    for (std::size_t i = 0; i < asks.size(); ++i) {
+      search::judge(run.aim, run.space, asks[i], tells[i]);
+    }
     reporter.count(asks);
     method.tell(tells);
     reporter.tell(method);

@@ -7,6 +7,7 @@
 #include "eratos/calibration/calibration.h"
 #include "eratos/projection/projection.h"
 #include "eratos/search/method.h"
+#include "eratos/search/objective.h"
 #include "eratos/search/space.h"
 
 namespace eratos::apps {
@@ -17,6 +18,7 @@ struct SearchRun {
   const search::Space& space;
   const calibration::Calibration& calibration;
   projection::Options options;
+  const search::Aim& aim;
   int threads = 0;               // 0: as many as the machine has
   SearchStore* store = nullptr;  // answers what it knows, and keeps the rest
   std::uint64_t seed = 0;        // of annealing

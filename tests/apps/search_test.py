@@ -174,6 +174,106 @@ class Search(unittest.TestCase):
         search(*job, "--nodes", "x..4", code=2)
         search(*job, "--nodes", "1..4", "--pareto", code=2)
 
+    def test_objectives_limits_and_what_they_stand_on(self):
+        axes = ["--axes", "tp=1..8", "pp=1..4", "mbs=1,2", "recompute=none,full", "sp=true,false",
+                "sharding=zero1", "rest=job"]
+        job = ["llama3.1-8b", "--cluster", "h100-sxm-2x8", "--set", "batch.global=64", *axes]
+        terms = ["--price", "2", "--tokens", "1T"]
+        plain = json.loads(search(*job, *terms, "--format", "json"))
+        figures = plain["best"]["figures"]
+        rate = figures["tokens_per_s_per_gpu"]
+        self.assertAlmostEqual(figures["cost_per_token"], 2 / 3600 / rate, delta=1e-6 * figures["cost_per_token"])
+        self.assertAlmostEqual(figures["train_s"], 1e12 / rate / 16, delta=1e-6 * figures["train_s"])
+        cheapest = json.loads(search(*job, *terms, "--objective", "cost", "--format", "json"))
+        self.assertEqual(cheapest["objective"], "cost_per_token")
+        self.assertEqual(cheapest["best"]["axes"], plain["best"]["axes"])
+        free = json.loads(search(*job, "--objective", "headroom", "--format", "json"))
+        self.assertGreater(free["best"]["figures"]["headroom_bytes"], figures["headroom_bytes"])
+        self.assertLess(free["best"]["figures"]["tokens_per_s_per_gpu"], rate)
+        most = free["best"]["figures"]["headroom_bytes"] / 2**30
+        limited = json.loads(search(*job, "--require", f"headroom>={most - 5}GiB", "--format", "json"))
+        self.assertGreaterEqual(limited["best"]["figures"]["headroom_bytes"], (most - 5) * 2**30)
+        self.assertTrue(limited["proof"]["proven"])
+        self.assertGreater(limited["requirements"][0]["refused"], 0)
+        # What is missing is said; nothing is assumed.
+        for flags, word in ((["--objective", "cost"], "--price"), (["--objective", "train_time"], "--tokens"),
+                            (["--require", "headroom>=8"], "unit"), (["--objective", "costs"], "cost"),
+                            (["--mtbf", "1000h"], "--checkpoint-write"), (["--within", "3d"], "--tokens"),
+                            (["--price", "0"], "price")):
+            done = subprocess.run([ERATOS, "search", *job, *flags], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 3, flags)
+            self.assertIn(word, done.stderr)
+
+    def test_the_impossible_is_told_with_what_would_help(self):
+        axes = ["--axes", "tp=1..8", "pp=1..4", "mbs=1,2", "recompute=none,full", "sp=true,false",
+                "sharding=zero1", "rest=job"]
+        job = ["llama3.1-8b", "--cluster", "h100-sxm-2x8", "--set", "batch.global=64", *axes]
+        both = ["--require", "tokens/s/GPU>=1e6", "--require", "headroom>=20GiB"]
+        answer = json.loads(search(*job, *both, "--format", "json", code=1))
+        self.assertIsNone(answer["best"])
+        fast, free = answer["requirements"]
+        reach = fast["reachable_alone"]
+        self.assertNotIn("reachable_alone", free)  # no headroom makes it that fast
+        just = json.loads(search(*job, "--require", f"tokens/s/GPU>={reach * 0.999}", *both[2:],
+                                 "--format", "json"))
+        self.assertAlmostEqual(just["best"]["figures"]["tokens_per_s_per_gpu"], reach, delta=1e-6 * reach)
+        search(*job, "--require", f"tokens/s/GPU>={reach * 1.001}", *both[2:], code=1)
+        text = search(*job, *both, code=1)
+        self.assertIn("nothing that fits keeps the limits", text)
+        self.assertIn("tokens/s/GPU>=", text)
+
+    def test_fronts_of_three_figures(self):
+        axes = ["--axes", "tp=1..8", "pp=1..4", "mbs=1,2", "recompute=none,full", "sp=true,false",
+                "sharding=zero1", "gbs=64,128", "rest=job"]
+        job = ["llama3.1-8b", "--cluster", "h100-sxm-2x8", *axes, "--format", "json"]
+        answer = json.loads(search(*job, "--pareto", "step_time,memory,energy"))
+        self.assertEqual(answer["pareto_figures"], ["step_s", "headroom_bytes", "energy_j_per_token"])
+        points = [(p["figures"]["step_s"], -(p["figures"]["headroom_bytes"] // 2**30),
+                   p["figures"]["energy_j_per_token"]) for p in answer["pareto"]]
+        self.assertGreater(len(points), 2)
+        self.assertEqual(points, sorted(points))
+        plain = json.loads(search(*job, "--pareto"))
+        self.assertEqual(plain["pareto_figures"], ["headroom_bytes", "tokens_per_s_per_gpu"])
+        for flags in (["--pareto", "step_time,costt"], ["step_time,cost"],
+                      ["--pareto", "step_time,cost,energy,memory"]):
+            search(*job, *flags, code=3)
+
+    def test_several_clusters_and_a_date(self):
+        axes = ["--axes", "tp=1..8", "pp=1..2", "mbs=1,2", "recompute=none,full", "sp=true,false",
+                "sharding=zero1", "rest=job"]
+        job = ["llama3.1-8b", "--set", "batch.global=256", "--set", "batch.sequence=8192", *axes]
+        job += ["--cluster", "h100-sxm-1x8,mi300x-1x8", "--nodes", "1..4", "--tokens", "100B"]
+        prices = ["--price", "h100-sxm=2", "--price", "mi300x=1.8"]
+        answer = json.loads(search(*job, *prices, "--format", "json"))
+        rows = answer["scaling"]
+        self.assertEqual([r["cluster"] for r in rows],
+                         [f"{part}-{n}x8" for part in ("h100-sxm", "mi300x") for n in (1, 2, 4)])
+        self.assertEqual([r["efficiency"] for r in rows if r["nodes"] == 1], [1, 1])
+        cost = {r["cluster"]: r["best"]["figures"]["cost_per_token"] for r in rows}
+        self.assertEqual(answer["cheapest"], min(cost, key=cost.get))
+        days = {r["cluster"]: r["best"]["figures"]["train_s"] / 86400 for r in rows}
+        self.assertEqual(answer["soonest"], min(days, key=days.get))
+        self.assertTrue(all(r["global_batch"] == 256 for r in rows))
+        # By a date: only some sizes make it, and the cheapest of them is another one.
+        limit = sorted(days.values())[1] * 1.001
+        timely = json.loads(search(*job, *prices, "--within", f"{limit}d", "--objective", "cost",
+                                   "--format", "json"))
+        answered = [r["cluster"] for r in timely["scaling"] if r["best"] is not None]
+        self.assertEqual(len(answered), 2)
+        self.assertEqual(timely["cheapest"], min(answered, key=cost.get))
+        late = [r for r in timely["scaling"] if r["best"] is None][0]
+        self.assertAlmostEqual(late["requirements"][0]["reachable_alone"] / 86400, days[late["cluster"]], places=6)
+        # Failures take more of the larger sizes.
+        failing = json.loads(search(*job, *prices, "--mtbf", "50h", "--checkpoint-write", "60s", "--restart",
+                                    "10min", "--format", "json"))
+        useful = [r["goodput"]["useful"] for r in failing["scaling"]][:3]
+        self.assertEqual(useful, sorted(useful, reverse=True))
+        row = failing["scaling"][2]
+        self.assertAlmostEqual(row["best"]["figures"]["train_s"] * useful[2] / 86400, days[row["cluster"]], places=6)
+        grown = json.loads(search(*job, "--scale-batch", "--format", "json"))
+        self.assertEqual([r["global_batch"] for r in grown["scaling"]], [256, 512, 1024] * 2)
+        self.assertIn("the batch is 256 sequences on every size", search(*job))
+
     def test_the_space_is_counted(self):
         space = json.loads(search(*JOB, "--axes", *AXES, "--explain-space", "--format", "json"))["space"]
         self.assertEqual(space["raw"], space["legal"] + sum(r["removed"] for r in space["rules"]))

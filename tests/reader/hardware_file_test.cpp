@@ -53,6 +53,31 @@ TEST(HardwareFile, WithoutAKinTheNearestPart) {
   EXPECT_EQ(nvidia.kin, "h200-sxm");
 }
 
+TEST(HardwareFile, WhatRunningAClusterTakesIsKeptAndWrittenAgain) {
+  const char* said =
+      "accelerator: h100-sxm\nnodes: 4\nprice_per_gpu_hour: 2.1\n"
+      "power: {load_w: 600, idle_w: 90, host_w: 250, pue: 1.2}\n";
+  for (const auto& cluster :
+       {good(decode_cluster(yaml(said))),
+        good(decode_cluster(cluster_to_node(good(decode_cluster(yaml(said))))))}) {
+    EXPECT_EQ(cluster.running.price_per_gpu_hour, 2.1);
+    EXPECT_EQ(cluster.running.load_w, 600);
+    EXPECT_EQ(cluster.running.idle_w, 90);
+    EXPECT_EQ(cluster.running.host_w, 250);
+    EXPECT_EQ(cluster.running.pue, 1.2);
+    EXPECT_EQ(cluster.accelerator.board_power_w, 700);
+  }
+  const text::Node silent = cluster_to_node(good(load_cluster("h100-sxm-4x8")));
+  EXPECT_EQ(silent.find("power"), nullptr);
+  EXPECT_EQ(silent.find("price_per_gpu_hour"), nullptr);
+  EXPECT_NE(faults_of(decode_cluster(yaml("accelerator: h100-sxm\npower: {pue: 0.9}\n")))
+                .find("power.pue"),
+            std::string::npos);
+  EXPECT_NE(faults_of(decode_cluster(yaml("accelerator: h100-sxm\npower: {load: 700}\n")))
+                .find("did you mean"),
+            std::string::npos);
+}
+
 TEST(HardwareFile, Faults) {
   EXPECT_NE(faults_of(complete_accelerator(yaml("kin: h101-sxm\n"))).find("did you mean"),
             std::string::npos);

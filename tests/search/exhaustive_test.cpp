@@ -131,17 +131,24 @@ void check_front(const std::vector<Found>& front, const std::map<std::int64_t, d
 
 // The header's example.
 TEST(Front, TakesWhatNothingBeats) {
+  const auto point = [](double memory, double time, double third = 0) {
+    Found f;
+    f.along = {memory, time, third};
+    return f;
+  };
   Front front;
-  front.take({{}, 5e-6, gib(60)});
-  front.take({{}, 4e-6, gib(70)});
-  EXPECT_FALSE(front.open_to(5e-6, gib(65)));
-  EXPECT_TRUE(front.open_to(4.5e-6, gib(65)));
-  EXPECT_TRUE(front.open_to(9e-6, gib(59)));
-  EXPECT_FALSE(front.open_to(4e-6, gib(70)));
-  front.take({{}, 4.5e-6, gib(64.5)});
+  front.take(point(60, 5e-6));
+  front.take(point(70, 4e-6));
+  EXPECT_FALSE(front.open_to({65, 5e-6, 0}));
+  EXPECT_TRUE(front.open_to({65, 4.5e-6, 0}));
+  EXPECT_TRUE(front.open_to({59, 9e-6, 0}));
+  EXPECT_FALSE(front.open_to({70, 4e-6, 0}));
+  front.take(point(65, 4.5e-6));
   ASSERT_EQ(front.points().size(), 3U);
-  EXPECT_EQ(front.points()[1].figure, 4.5e-6);
-  front.take({{}, 3e-6, gib(50)});
+  EXPECT_EQ(front.points()[1].along[1], 4.5e-6);
+  front.take(point(65, 6e-6, -1));  // better in the third alone
+  ASSERT_EQ(front.points().size(), 4U);
+  front.take(point(50, 3e-6, -1));
   ASSERT_EQ(front.points().size(), 1U);
 }
 
@@ -364,7 +371,7 @@ TEST(Around, TheWinnersStepsAreSlowerOrTooBig) {
   Exhaustive method(*space, {1});
   const Outcome found = run(method, {&one, 1});
   ASSERT_EQ(found.top.size(), 1U);
-  const std::vector<StepAway> steps = steps_around(*space, found.top[0].at, {}, evaluator);
+  const std::vector<StepAway> steps = steps_around(*space, found.top[0].at, {}, {}, evaluator);
   std::size_t legal = 0;
   for (const StepAway& s : steps) {
     EXPECT_NE(s.from, s.to);

@@ -31,7 +31,8 @@ namespace fs = std::filesystem;
 
 bool equal(const search::Tell& a, const search::Tell& b) {
   return a.fits == b.fits && a.least_peak == b.least_peak && a.device_peak == b.device_peak &&
-         a.figure == b.figure;
+         a.figure == b.figure && a.busy == b.busy && a.per_token == b.per_token &&
+         a.along == b.along;
 }
 
 class StoreFile : public testing::Test {
@@ -69,9 +70,11 @@ TEST(Tells, ComeBackToTheBit) {
   std::vector<search::Tell> tells;
   for (int i = 0; i < 300; ++i) {
     tells.push_back({random.below(2) == 1, Bytes{random.uniform() * 1e11},
-                     Bytes{random.uniform() * 1e11}, random.uniform() * 1e-5});
+                     Bytes{random.uniform() * 1e11}, random.uniform() * 1e-5,
+                     random.uniform() * 1e-5});
   }
   tells.push_back({true, Bytes{0}, Bytes{-0.0}, std::numeric_limits<double>::infinity()});
+  for (search::Tell& tell : tells) search::make_plain(tell);
   const std::string packed = pack(tells);
   if (packed.empty()) GTEST_SKIP() << "built without zlib";
   const std::vector<search::Tell> again = unpack(packed, tells.size());
@@ -87,7 +90,7 @@ TEST(Tells, ComeBackToTheBit) {
     EXPECT_TRUE(unpack(bad, tells.size()).empty()) << at;
   }
   std::string one = pack_one(tells[0]);
-  EXPECT_EQ(one.size(), 33U);
+  EXPECT_EQ(one.size(), 41U);
   one[20] ^= 1;
   EXPECT_FALSE(unpack_one(one));
   EXPECT_FALSE(unpack_one(""));

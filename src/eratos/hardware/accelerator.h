@@ -61,6 +61,7 @@ struct AcceleratorSpec {
   // that no transposed copy is made.
   bool any_layout_fp8 = false;
   int gpus_per_node = 8;
+  double board_power_w = 0;  // 0 where nobody said
   std::string confidence;             // high | medium | low
   std::vector<std::string> borrowed;  // fields taken from the nearest kin
   std::string kin;  // of a part that a user described: the catalogue's part whose figures stand in

@@ -26,12 +26,22 @@ struct NetworkLevel {
 // More than anyone has: products of counts stay far inside 32 bits.
 inline constexpr int kMostAccelerators = 10'000'000;
 
+// What keeping it running takes, as its owner says; 0 where nothing is said.
+struct RunningCost {
+  double price_per_gpu_hour = 0;  // in the owner's currency
+  double load_w = 0;              // one accelerator that computes; its part's board power where 0
+  double idle_w = 0;              // one that waits
+  double host_w = 0;              // its share of processors, memory, network cards and fans
+  double pue = 1;                 // what the building takes for each watt of these
+};
+
 struct ClusterSpec {
   std::string name;
   AcceleratorSpec accelerator;
   int nodes = 1;
   int gpus_per_node = 8;
   InplaceVector<NetworkLevel, 4> levels;  // innermost first; sizes grow and divide one another
+  RunningCost running;
   std::string source;
 
   int gpus() const { return nodes * gpus_per_node; }

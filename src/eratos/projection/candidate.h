@@ -27,7 +27,9 @@ struct Simulated {
   bool fits = false;
   Bytes device_peak;
   Bytes least_peak;
-  Seconds step;  // project()'s, bit for bit; 0 for a job that does not fit
+  // project()'s, bit for bit; 0 for a job that does not fit.
+  Seconds step;
+  Seconds busy;
 };
 Simulated simulate(const job::CheckedJob& job, Pricing& pricing, const Options& options,
                    Workspace& w);
@@ -37,6 +39,10 @@ Simulated simulate(const job::CheckedJob& job, Pricing& pricing, const Options& 
 // pipeline nor sharding. 0, which always holds, where nothing better is known.
 // Worked example: 60 layers of 10 ms forward and 20 ms backward: 1.8 s, so that a step of 16 micro-batches
 // on pp 4 is no shorter than 7.2 s.
-Seconds least_work(const job::CheckedJob& job, Pricing& pricing, Workspace& w);
+struct LeastWork {
+  Seconds all;
+  Seconds kernels;  // of it, as TimeAnswer::busy counts them
+};
+LeastWork least_work(const job::CheckedJob& job, Pricing& pricing, Workspace& w);
 
 }  // namespace eratos::projection

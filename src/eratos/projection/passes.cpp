@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 #include "eratos/lower/lower.h"
 #include "eratos/projection/compose.h"
@@ -335,6 +336,17 @@ OnePass one_pass(const job::CheckedJob& job, const Workspace& w, int rank) {
 
 OnePass longest_pass(const job::CheckedJob& job, const Workspace& w, int rank) {
   return sum_of_parts(job, w, rank, &ChunkTime::longest, gap_of(job));
+}
+
+double kernels_of_step(const job::CheckedJob& job, const Pricing& pricing, const Workspace& w) {
+  const double kappa = pricing.job->spec->framework.overlap.contention;
+  const auto alone = [&](const ChunkTime& t) { return t.sum.compute - kappa * t.sum.hidden; };
+  double all = 0;
+  for (const std::uint32_t place : w.part_at) {
+    all += alone(w.parts[place].forward) + alone(w.parts[place].backward);
+  }
+  const double m = schedule::micro_batches_of(shape_of(job), schedule_of(job).placement);
+  return all * m / job.parallel.pp;
 }
 
 RankTotal total_of(const job::CheckedJob& job, const Workspace& w, int rank) {

@@ -52,6 +52,10 @@ OnePass one_pass(const job::CheckedJob& job, const Workspace& w, int rank);
 // The same with nothing hidden and sends that block (Pricing::any_overlap): no switch makes it longer.
 OnePass longest_pass(const job::CheckedJob& job, const Workspace& w, int rank);
 
+// Seconds of a step in which an accelerator runs the kernels of its passes, in the mean over pipeline
+// ranks, whole backwards. Overlap does not change it: what communication beside them costs is left out.
+double kernels_of_step(const job::CheckedJob& job, const Pricing& pricing, const Workspace& w);
+
 // A rank's whole step by streams and modules, and its passes' time without waiting. Needs w.parts and,
 // for a schedule that mixes whole and split backwards, w.order.
 struct RankTotal {

@@ -150,6 +150,7 @@ double answer_time(const job::CheckedJob& job, const Pricing& pricing, Workspace
   out.exposed.dp = Seconds{sum.dp + steps[static_cast<std::size_t>(rank)].dp_exposed};
   out.exposed.host = Seconds{sum.copies};
   out.optimizer = Seconds{optimizer};
+  out.busy = Seconds{kernels_of_step(job, pricing, w) + optimizer};
   out.bubble = out.step - out.compute - out.launch - out.exposed.total() - out.optimizer;
   // Where steps run into one another, a rank receives its first input beside the step before.
   if (overlapping && out.bubble.value < 0) {

@@ -80,6 +80,8 @@ struct TimeAnswer {
   Seconds launch;
   ExposedTime exposed;
   int critical_stage = 0;
+  // An accelerator computes: kernels of its passes and the update, in the mean over pipeline ranks.
+  Seconds busy;
   std::array<Seconds, static_cast<std::size_t>(ops::Module::count_)> by_module{};  // whole step
   std::vector<Seconds> stage_forward;   // one micro-batch, all chunks of a rank
   std::vector<Seconds> stage_backward;
@@ -134,6 +136,7 @@ struct Screen {
   Bytes least_peak;
   int peak_stage = 0;
   Seconds step_lower_bound;  // proven: project() never answers less
+  Seconds busy_lower_bound;  // nor a TimeAnswer::busy below this
 };
 Screen screen(const job::CheckedJob& job, const calibration::Calibration& calibration,
               const Options& options, Workspace& w);

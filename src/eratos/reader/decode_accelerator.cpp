@@ -79,6 +79,7 @@ Result<hardware::AcceleratorSpec> decode_accelerator(const text::Node& root) {
   top.read("nic_bytes_per_s", part.nic_per_gpu);
   top.read_name("nic_link", part.nic_link, kLinks);
   top.read("any_layout_fp8", part.any_layout_fp8);
+  top.read("power_w", part.board_power_w);
   top.require("gpus_per_node", part.gpus_per_node);
   if (top.read_name("confidence", ignored, kConfidence)) top.read("confidence", part.confidence);
   top.read("borrowed", part.borrowed);
@@ -90,7 +91,7 @@ Result<hardware::AcceleratorSpec> decode_accelerator(const text::Node& root) {
     }
   }
   // Described for people; nothing is computed from them.
-  for (const char* key : {"shared_memory_per_unit_bytes", "power_w", "notes"}) top.skip(key);
+  for (const char* key : {"shared_memory_per_unit_bytes", "notes"}) top.skip(key);
   top.finish();
   check_ranges(root, "", kRanges, bad);
   if (!bad.empty()) return faults(std::move(bad));

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "eratos/reader/catalogue.h"
 #include "eratos/reader/decode.h"
@@ -24,7 +25,36 @@ constexpr Range kRanges[] = {
     {"levels.*.gpus", 1, kMostAccelerators, ""},
     {"levels.*.bandwidth_bytes_per_s", 1e6, 1e16, "bytes/s"},
     {"levels.*.latency_s", 0, 1, "s"},
+    {"price_per_gpu_hour", 1e-6, 1e9, ""},
+    {"power.load_w", 1, 1e6, "W"},
+    {"power.idle_w", 1, 1e6, "W"},
+    {"power.host_w", 0, 1e6, "W"},
+    {"power.pue", 1, 10, ""},
 };
+
+void read_running(Fields& top, hardware::RunningCost& out) {
+  top.read("price_per_gpu_hour", out.price_per_gpu_hour);
+  Fields power = top.child("power");
+  power.read("load_w", out.load_w);
+  power.read("idle_w", out.idle_w);
+  power.read("host_w", out.host_w);
+  power.read("pue", out.pue);
+  power.finish();
+}
+
+// What was said and no more.
+void put_running(const hardware::RunningCost& cost, text::Node& out) {
+  using text::Node;
+  if (cost.price_per_gpu_hour > 0) {
+    out.set("price_per_gpu_hour", Node::number(cost.price_per_gpu_hour));
+  }
+  Node power = Node::mapping();
+  if (cost.load_w > 0) power.set("load_w", Node::number(cost.load_w));
+  if (cost.idle_w > 0) power.set("idle_w", Node::number(cost.idle_w));
+  if (cost.host_w > 0) power.set("host_w", Node::number(cost.host_w));
+  if (cost.pue != 1) power.set("pue", Node::number(cost.pue));
+  if (power.size() > 0) out.set("power", std::move(power));
+}
 
 // Levels that reach beyond the cluster stop at its edge; levels that add nothing go.
 void add_level(hardware::ClusterSpec& cluster, NetworkLevel level, Diagnostics& bad,
@@ -102,6 +132,7 @@ Result<hardware::ClusterSpec> decode_cluster(const text::Node& root, int nodes, 
   cluster.source = "described by the user";
   top.read("source", cluster.source);
   top.skip("notes");
+  read_running(top, cluster.running);
 
   const text::Node* levels = top.get("levels");
   if (levels == nullptr && bad.empty()) {
@@ -164,6 +195,7 @@ text::Node cluster_to_node(const hardware::ClusterSpec& cluster) {
     levels.append(std::move(each));
   }
   out.set("levels", std::move(levels));
+  put_running(cluster.running, out);
   out.set("source", Node::string(cluster.source));
   return out;
 }

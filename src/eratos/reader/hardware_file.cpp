@@ -270,6 +270,7 @@ Node accelerator_to_node(const AcceleratorSpec& part) {
   out.set("nic_link", Node::string(name_in(part.nic_link, kLinks)));
   if (part.any_layout_fp8) out.set("any_layout_fp8", Node::boolean(true));
   put(out, "gpus_per_node", part.gpus_per_node);
+  put(out, "power_w", part.board_power_w);
   if (!part.confidence.empty()) out.set("confidence", Node::string(part.confidence));
   if (!part.borrowed.empty()) {
     Node list = Node::sequence();

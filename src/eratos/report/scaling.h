@@ -1,6 +1,8 @@
-// The best configuration of one job on clusters of several sizes: how far does it scale?
+// The best configuration of one job on clusters of several sizes and kinds: how far does it scale,
+// where does the curve bend, and which is the cheapest way to be done in time?
 //
-// Efficiency is tokens a second and accelerator against the smallest cluster that has an answer.
+// Efficiency is tokens a second and accelerator against the smallest size of the same cluster that
+// has an answer. Where failures are told of, the knee counts the useful share of the time alone.
 #pragma once
 
 #include <string>
@@ -10,8 +12,12 @@
 
 namespace eratos::report {
 
-// `each`: one search a size, smallest first; their tops hold at most one configuration.
-std::string scaling_text(const std::vector<const SearchAnswer*>& each, const Style& style);
-std::string scaling_json(const std::vector<const SearchAnswer*>& each);
+struct Scaling {
+  std::vector<const SearchAnswer*> each;  // one search a size; their tops hold at most one
+  bool batch_grows = false;  // with the accelerators; else it is the job's on every size
+};
+
+std::string scaling_text(const Scaling& scaling, const Style& style);
+std::string scaling_json(const Scaling& scaling);
 
 }  // namespace eratos::report

@@ -3,6 +3,7 @@
 // search itself, so that equal answers are equal bytes.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "eratos/search/around.h"
 #include "eratos/search/difference.h"
 #include "eratos/search/method.h"
+#include "eratos/search/objective.h"
 
 namespace eratos::report {
 
@@ -19,16 +21,25 @@ namespace eratos::report {
 struct Ranked {
   Answer answer;
   search::Candidate at;
+  double figure = 0;                    // what the search minimised
   std::vector<search::StepAway> steps;  // around it
   bool within_band = false;             // no slower than the end of the winner's band of error
+};
+
+// The value that one limit could have if the others stayed as they are, and where.
+struct Loosened {
+  std::size_t limit = 0;  // its place in the aim
+  double value = 0;
+  search::Candidate at;
 };
 
 struct SearchAnswer {
   const search::Space* space = nullptr;
   const search::Outcome* outcome = nullptr;
+  const search::Aim* aim = nullptr;
   std::string method = "exhaustive";
   bool interrupted = false;
-  bool front = false;  // the front of speed and memory was asked for
+  bool front = false;  // the front of the aim's figures was asked for
   std::string version;
   std::vector<Ranked> top;
   const Answer* own = nullptr;  // the job as it came; null where it is not legal
@@ -38,7 +49,8 @@ struct SearchAnswer {
   // Where nothing fits or nothing is legal: changes of one or two settings that would.
   std::vector<Nearby> nearby;
   std::vector<const search::Rule*> deciding;  // where nothing is legal: each alone stands in the way
-  Bytes capacity;  // less the margin
+  std::vector<Loosened> loosened;  // where something fits and the limits refuse all of it
+  Bytes capacity;                  // less the margin
 };
 
 std::string search_text(const SearchAnswer& a, const Style& style);

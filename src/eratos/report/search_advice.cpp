@@ -95,12 +95,12 @@ std::string job_lines(const SearchAnswer& a) {
   const std::string fit =
       own.memory.fits
           ? ""
-          : fmt::format(", does not fit by {}",
-                        gib_text(own.memory.least_peak -
-                                 own.memory.capacity * (1.0 - own.memory.margin)));
-  std::string out = fmt::format("the job as it came: {:.1f} tokens/s/GPU{}; the best is {}\n",
-                                own.throughput.tokens_per_s_per_gpu, fit,
-                                signed_percent(ratio - 1));
+          : fmt::format(
+                ", does not fit by {}",
+                gib_text(own.memory.least_peak - own.memory.capacity * (1.0 - own.memory.margin)));
+  std::string out =
+      fmt::format("the job as it came: {:.1f} tokens/s/GPU{}; the best is {}\n",
+                  own.throughput.tokens_per_s_per_gpu, fit, signed_percent(ratio - 1));
   return out + contribution_lines(a.from_job);
 }
 
@@ -118,8 +118,8 @@ double figure_of(const SearchAnswer& a) {
 }
 
 int rivals_listed(const SearchAnswer& a) {
-  return static_cast<int>(std::count_if(a.top.begin() + 1, a.top.end(),
-                                        [](const Ranked& r) { return r.within_band; }));
+  return static_cast<int>(
+      std::count_if(a.top.begin() + 1, a.top.end(), [](const Ranked& r) { return r.within_band; }));
 }
 
 std::string_view verdict(const search::Basin& b) {
@@ -154,11 +154,11 @@ std::string basin_lines(const SearchAnswer& a) {
   const search::Basin b = search::basin_of(a.top[0].steps, best_of(a), figure_of(a));
   const auto& [low, high] = best_of(a).confidence.step;
   const double step = best_of(a).time.step.value;
-  std::string words =
-      fmt::format("{}: {} of {} single steps that fit, and {} of {} others listed, are within the "
-                  "band of error ({} to {})",
-                  verdict(b), b.within, b.steps, rivals_listed(a), a.top.size() - 1,
-                  signed_percent(low.value / step - 1), signed_percent(high.value / step - 1));
+  std::string words = fmt::format(
+      "{}: {} of {} single steps that fit, and {} of {} others listed, are within the "
+      "band of error ({} to {})",
+      verdict(b), b.within, b.steps, rivals_listed(a), a.top.size() - 1,
+      signed_percent(low.value / step - 1), signed_percent(high.value / step - 1));
   if (b.within + rivals_listed(a) > 0) words += "; measure before you choose among them";
   std::string out = labelled("around it", words);
   std::string steep;
@@ -247,11 +247,8 @@ Node safer_node(const SearchAnswer& a) {
 std::string help_words(const SearchAnswer& a, const Ranked& one) {
   const search::StepAway* s = best_change(one);
   if (s == nullptr) return "";
-  const job::BatchSpec& b = one.answer.spec->batch;
-  const double figure = one.answer.projection->time.step.value /
-                        (static_cast<double>(b.global) * b.sequence);
   std::string out =
-      fmt::format("{}: {}", step_words(*a.space, *s), signed_percent(figure / s->figure - 1));
+      fmt::format("{}: {}", step_words(*a.space, *s), signed_percent(one.figure / s->aimed - 1));
   if (!s->fits) out += fmt::format(", lacks {}", gib_text(s->missing));
   return out;
 }

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -6,6 +7,7 @@
 #include "eratos/report/json.h"
 #include "eratos/report/search.h"
 #include "eratos/report/search_advice.h"
+#include "eratos/report/search_aim.h"
 #include "eratos/report/search_parts.h"
 #include "eratos/text/dump.h"
 
@@ -48,16 +50,11 @@ Node step_node(const SearchAnswer& a, const search::StepAway& step, double figur
   if (!step.fits) out.set("missing_bytes", bytes(step.missing));
   out.set("device_peak_bytes", bytes(step.device_peak));
   out.set("step_s", number(step.step.value));
-  out.set("tokens_per_s_per_gpu", number(tokens_per_gpu(a, step.figure)));
-  out.set("gain", number(figure / step.figure - 1));
-  return out;
-}
-
-Node axes_node(const SearchAnswer& a, const search::Candidate& at) {
-  Node out = Node::mapping();
-  for (std::size_t i = 0; i < search::kAxes; ++i) {
-    out.set(std::string(search::kAxisFacts[i].name), Node::string(a.space->axes[i][at.at[i]].word));
+  if (step.limit >= 0) {
+    out.set("limit", Node::string(a.aim->limits[static_cast<std::size_t>(step.limit)].text));
   }
+  out.set("tokens_per_s_per_gpu", number(tokens_per_gpu(a, step.figure)));
+  out.set("gain", number(figure / step.aimed - 1));
   return out;
 }
 
@@ -70,13 +67,13 @@ Node ranked_node(const SearchAnswer& a, const Ranked& one) {
   Node out = Node::mapping();
   out.set("axes", axes_node(a, one.at));
   double share = 0;
+  out.set("figures", figures_node(*a.aim, measures_of(one.answer)));
   out.set("binds", Node::string(binds(one, &share)));
   out.set("binds_share", number(share));
   const search::StepAway* change = best_change(one);
   out.set("best_single_change",
-          change != nullptr ? step_node(a, *change, figure_of(one.answer)) : Node::null());
-  const double best = figure_of(a.top[0].answer);
-  out.set("behind_best", number(figure_of(one.answer) / best - 1));
+          change != nullptr ? step_node(a, *change, one.figure) : Node::null());
+  out.set("behind_best", number(one.figure / a.top[0].figure - 1));
   out.set("within_error_band", Node::boolean(one.within_band));
   if (a.own != nullptr)
     out.set("gain_over_job", number(figure_of(*a.own) / figure_of(one.answer) - 1));
@@ -88,9 +85,10 @@ Node ranked_node(const SearchAnswer& a, const Ranked& one) {
 Node point_node(const SearchAnswer& a, const search::Found& f) {
   Node out = Node::mapping();
   out.set("axes", axes_node(a, f.at));
-  out.set("tokens_per_s_per_gpu", number(tokens_per_gpu(a, f.figure)));
+  out.set("tokens_per_s_per_gpu", number(tokens_per_gpu(a, f.per_token)));
   out.set("device_peak_bytes", bytes(f.device_peak));
   out.set("headroom_bytes", bytes(a.capacity - f.device_peak));
+  out.set("figures", figures_node(*a.aim, search::measures_of(*a.space, f)));
   return out;
 }
 
@@ -119,7 +117,7 @@ Node closest_node(const SearchAnswer& a) {
 Node search_node(const SearchAnswer& a) {
   Node out = Node::mapping();
   out.set("method", Node::string(a.method));
-  out.set("objective", Node::string("tokens_per_s_per_gpu"));
+  put_aim(a, out);
   out.set("interrupted", Node::boolean(a.interrupted));
   out.set("proof", proof_node(*a.outcome));
   if (a.own != nullptr) {
@@ -134,6 +132,11 @@ Node search_node(const SearchAnswer& a) {
   out.set("best", a.top.empty() ? Node::null() : ranked_node(a, a.top[0]));
   out.set("top", std::move(top));
   if (a.front) {
+    Node along = Node::sequence();
+    for (const search::Objective o : a.aim->front) {
+      along.append(Node::string(std::string(search::facts_of(o).json)));
+    }
+    out.set("pareto_figures", std::move(along));
     Node front = Node::sequence();
     for (const search::Found& f : a.outcome->front) front.append(point_node(a, f));
     out.set("pareto", std::move(front));
@@ -141,7 +144,7 @@ Node search_node(const SearchAnswer& a) {
   Node sensitivity = Node::sequence();
   if (!a.top.empty()) {
     for (const search::StepAway& s : a.top[0].steps) {
-      sensitivity.append(step_node(a, s, figure_of(a.top[0].answer)));
+      sensitivity.append(step_node(a, s, a.top[0].figure));
     }
   }
   out.set("sensitivity", std::move(sensitivity));

@@ -10,6 +10,25 @@ double tokens_per_gpu(const SearchAnswer& a, double figure) {
   return figure > 0 ? 1 / figure / a.space->base.cluster.gpus() : 0;
 }
 
+std::string settings(const SearchAnswer& a, const search::Candidate& at) {
+  std::string out;
+  for (std::size_t i = 0; i < search::kAxes; ++i) {
+    if (a.space->axes[i].size() < 2) continue;
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", search::kAxisFacts[i].name,
+                       a.space->axes[i][at.at[i]].word);
+  }
+  return out.empty() ? "the job as it is: every axis is pinned" : out;
+}
+
+text::Node axes_node(const SearchAnswer& a, const search::Candidate& at) {
+  text::Node out = text::Node::mapping();
+  for (std::size_t i = 0; i < search::kAxes; ++i) {
+    out.set(std::string(search::kAxisFacts[i].name),
+            text::Node::string(a.space->axes[i][at.at[i]].word));
+  }
+  return out;
+}
+
 std::string step_words(const search::Space& space, const search::StepAway& step) {
   const std::vector<search::Value>& values = space.values(step.axis);
   return fmt::format("{} {} -> {}", search::facts_of(step.axis).name, values[step.from].word,
@@ -17,10 +36,7 @@ std::string step_words(const search::Space& space, const search::StepAway& step)
 }
 
 const search::StepAway* best_change(const Ranked& one) {
-  const job::BatchSpec& batch = one.answer.spec->batch;
-  const double figure =
-      one.answer.projection->time.step.value / (static_cast<double>(batch.global) * batch.sequence);
-  return search::best_step(one.steps, figure);
+  return search::best_step(one.steps, one.figure);
 }
 
 std::string binds(const Ranked& one, double* share) {

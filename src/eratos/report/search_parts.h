@@ -11,6 +11,9 @@ namespace eratos::report {
 
 // Tokens a second and accelerator of a figure.
 double tokens_per_gpu(const SearchAnswer& a, double figure);
+// "tp 8, pp 8, ...": axes of the space that have a choice.
+std::string settings(const SearchAnswer& a, const search::Candidate& at);
+text::Node axes_node(const SearchAnswer& a, const search::Candidate& at);
 // "tp 4 -> 8", by the words of the axis.
 std::string step_words(const search::Space& space, const search::StepAway& step);
 // The legal step that would make `one` fastest, if it is faster; nullptr else.

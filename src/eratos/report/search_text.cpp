@@ -8,6 +8,7 @@
 #include "eratos/report/quantity.h"
 #include "eratos/report/search.h"
 #include "eratos/report/search_advice.h"
+#include "eratos/report/search_aim.h"
 #include "eratos/report/search_parts.h"
 #include "eratos/report/text.h"
 
@@ -24,7 +25,7 @@ std::string proof_line(const SearchAnswer& a) {
       whole(p.raw), whole(p.illegal), whole(p.too_big), whole(p.cut_by_bound), whole(p.simulated));
   const std::uint64_t rest = p.raw - p.illegal - p.too_big - p.cut_by_bound - p.simulated;
   if (!p.proven) return out + fmt::format(" + {} not looked at", whole(rest));
-  return out + (a.top.empty() ? "" : ": nothing is faster");
+  return out + (a.top.empty() ? "" : ": " + proven_words(*a.aim));
 }
 
 std::string value_on(const SearchAnswer& a, const search::Candidate& at, std::size_t axis) {
@@ -48,6 +49,8 @@ std::string top_table(const SearchAnswer& a, const Style& style) {
                               {"tokens/s/GPU", Align::right},
                               {"step", Align::right},
                               {"GiB", Align::right}};
+  const std::vector<search::Objective> more = more_figures(*a.aim);
+  for (const search::Objective o : more) columns.push_back(figure_column(o));
   const std::vector<std::size_t> axes = differing(a);
   for (const std::size_t i : axes) columns.push_back({std::string(search::kAxisFacts[i].name)});
   columns.push_back({"binds"});
@@ -59,6 +62,10 @@ std::string top_table(const SearchAnswer& a, const Style& style) {
         fmt::format("{}{}", n + 1, n > 0 && a.top[n].within_band ? "~" : ""),
         fmt::format("{:.1f}", p.throughput.tokens_per_s_per_gpu), duration(p.time.step),
         gib_number(p.memory.device_peak)};
+    const search::Measures m = measures_of(a.top[n].answer);
+    for (const search::Objective o : more) {
+      cells.push_back(figure_cell(o, value_of(o, a.aim->terms, m)));
+    }
     for (const std::size_t i : axes) cells.push_back(value_on(a, a.top[n].at, i));
     double share = 0;
     const std::string what = binds(a.top[n], &share);
@@ -67,17 +74,6 @@ std::string top_table(const SearchAnswer& a, const Style& style) {
     table.row(std::move(cells), n == 0);
   }
   return table.text(0, style);
-}
-
-// "tp 8, pp 8, ...": axes of the space that have a choice.
-std::string settings(const SearchAnswer& a, const search::Candidate& at) {
-  std::string out;
-  for (std::size_t i = 0; i < search::kAxes; ++i) {
-    if (a.space->axes[i].size() < 2) continue;
-    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", search::kAxisFacts[i].name,
-                       value_on(a, at, i));
-  }
-  return out.empty() ? "the job as it is: every axis is pinned" : out;
 }
 
 // What differs from the best: "tp 4, pp 8".
@@ -92,11 +88,11 @@ std::string differences(const SearchAnswer& a, const search::Candidate& at) {
 }
 
 std::string change_line(const SearchAnswer& a, const Ranked& one, const search::StepAway& s) {
-  const job::BatchSpec& batch = one.answer.spec->batch;
-  const double figure =
-      one.answer.projection->time.step.value / (static_cast<double>(batch.global) * batch.sequence);
   std::string out =
-      fmt::format("{}: {}", step_words(*a.space, s), signed_percent(figure / s.figure - 1));
+      fmt::format("{}: {}", step_words(*a.space, s), signed_percent(one.figure / s.aimed - 1));
+  if (s.limit >= 0) {
+    out += ", against " + a.aim->limits[static_cast<std::size_t>(s.limit)].text;
+  }
   if (!s.fits) out += fmt::format(", lacks {}", gib_text(s.missing));
   return out;
 }
@@ -110,7 +106,7 @@ std::string around(const SearchAnswer& a, const Style& style) {
   }
   if (legal.empty()) return "";
   std::stable_sort(legal.begin(), legal.end(),
-                   [](const auto* x, const auto* y) { return x->figure < y->figure; });
+                   [](const auto* x, const auto* y) { return x->aimed < y->aimed; });
   std::string out = '\n' + style.bold("one step away from the best") + '\n';
   for (std::size_t i = 0; i < std::min(kMost, legal.size()); ++i) {
     out += "  " + change_line(a, a.top[0], *legal[i]) + '\n';
@@ -120,19 +116,47 @@ std::string around(const SearchAnswer& a, const Style& style) {
   return out;
 }
 
-// Memory against speed: every point in JSON, an even choice of them here.
+// "memory and speed"
+std::string front_words(const std::vector<search::Objective>& front) {
+  std::string out;
+  for (std::size_t i = 0; i < front.size(); ++i) {
+    const std::string_view word = front[i] == search::Objective::headroom ? "memory"
+                                  : front[i] == search::Objective::throughput
+                                      ? "speed"
+                                      : search::facts_of(front[i]).key;
+    out += fmt::format("{}{}", i == 0 ? "" : i + 1 == front.size() ? " and " : ", ", word);
+  }
+  return out;
+}
+
+// Every point in JSON, an even choice of them here.
 std::string front_table(const SearchAnswer& a, const Style& style) {
   constexpr std::size_t kMost = 12;
   const std::vector<search::Found>& front = a.outcome->front;
-  Table table({{"GiB", Align::right}, {"tokens/s/GPU", Align::right}, {"configuration"}});
+  const std::vector<search::Objective>& along = a.aim->front;
+  std::vector<Column> columns;
+  for (const search::Objective o : along) {
+    const bool held = o == search::Objective::headroom;
+    columns.push_back(held ? Column{"GiB", Align::right} : figure_column(o));
+  }
+  columns.push_back({"configuration"});
+  Table table(std::move(columns));
   const std::size_t shown = std::min(kMost, front.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const search::Found& f = front[shown < 2 ? i : i * (front.size() - 1) / (shown - 1)];
-    table.row({gib_number(f.device_peak), fmt::format("{:.1f}", tokens_per_gpu(a, f.figure)),
-               differences(a, f.at)});
+    const search::Measures m = search::measures_of(*a.space, f);
+    std::vector<std::string> cells;
+    for (const search::Objective o : along) {
+      cells.push_back(o == search::Objective::headroom
+                          ? gib_number(f.device_peak)
+                          : figure_cell(o, value_of(o, a.aim->terms, m)));
+    }
+    cells.push_back(differences(a, f.at));
+    table.row(std::move(cells));
   }
-  std::string out = '\n' + style.bold("nothing beats these in both memory and speed") + '\n' +
-                    table.text(0, style);
+  const std::string both = along.size() == 2 ? "both " : "all of ";
+  std::string out = '\n' + style.bold("nothing beats these in " + both + front_words(along)) +
+                    '\n' + table.text(0, style);
   if (front.size() > shown) out += fmt::format("{} of {} points\n", shown, front.size());
   return out;
 }
@@ -140,6 +164,7 @@ std::string front_table(const SearchAnswer& a, const Style& style) {
 std::string why_nothing(const SearchAnswer& a, const Style& style) {
   const search::Outcome& o = *a.outcome;
   std::string out;
+  if (!o.refused.empty()) return limits_text(a, style);
   if (o.any_too_big) {
     out += style.bad(fmt::format("{}: the least holds {} of {}, {} too many",
                                  o.proof.proven ? "nothing fits" : "nothing was found that fits",
@@ -186,6 +211,7 @@ std::string search_text(const SearchAnswer& a, const Style& style) {
       std::any_of(a.top.begin() + 1, a.top.end(), [](const Ranked& r) { return r.within_band; });
   if (ties) out += "~ within the band of error of the best\n";
   out += "\n" + wrapped("best: " + settings(a, a.top[0].at), 96, "      ") + "\n";
+  out += bill_text(*a.aim, a.top[0].answer);
   out += advice_text(a);
   out += around(a, style);
   if (a.front) out += front_table(a, style);

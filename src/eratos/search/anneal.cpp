@@ -13,12 +13,12 @@ namespace eratos::search {
 
 namespace {
 
-constexpr double kHot = 0.1;    // temperature at the beginning, as a share of the figure
-constexpr double kCold = 0.003;  // and at the end
-constexpr double kDoubled = 0.3;     // steps that change two axes
-constexpr double kNextDoor = 0.7;    // of those along numbers, to the value before or behind
+constexpr double kHot = 0.1;              // temperature at the beginning, as a share of the figure
+constexpr double kCold = 0.003;           // and at the end
+constexpr double kDoubled = 0.3;          // steps that change two axes
+constexpr double kNextDoor = 0.7;         // of those along numbers, to the value before or behind
 constexpr std::size_t kMostTries = 4000;  // values looked at for one legal candidate
-constexpr int kMostMoves = 20;  // attempts at a step before a chain stays where it is
+constexpr int kMostMoves = 20;            // attempts at a step before a chain stays where it is
 constexpr std::uint64_t kGatherings = 4;
 
 // The values of an axis, the wanted one first, the others in a random order.
@@ -49,9 +49,9 @@ Anneal::Anneal(const Space& space, std::size_t top, std::uint64_t seed, std::uin
   for (std::size_t i = 0; i < kChains; ++i) chains_.emplace_back(seeds.next());
 }
 
-// A legal candidate as near to `wanted` as the order of axes lets it: every axis takes the wanted value
-// unless a rule refuses it behind those before it. Axes in `fixed` take no other. Nothing where none is
-// found.
+// A legal candidate as near to `wanted` as the order of axes lets it: every axis takes the wanted
+// value unless a rule refuses it behind those before it. Axes in `fixed` take no other. Nothing
+// where none is found.
 std::optional<Candidate> Anneal::near(const Candidate& wanted, AxisSet fixed, Rng& rng) {
   std::array<std::vector<std::size_t>, kAxes> values;
   std::array<std::size_t, kAxes> next{};
@@ -71,9 +71,8 @@ std::optional<Candidate> Anneal::near(const Candidate& wanted, AxisSet fixed, Rn
     }
     cursor_.set(axis, values[axis][next[axis]++]);
     const Partial partial{space_, cursor_.at, cursor_.job, *cursor_.scratch};
-    const bool refused =
-        std::any_of(rules_.at[axis].begin(), rules_.at[axis].end(),
-                    [&](const Rule* rule) { return rule->refuses(partial); });
+    const bool refused = std::any_of(rules_.at[axis].begin(), rules_.at[axis].end(),
+                                     [&](const Rule* rule) { return rule->refuses(partial); });
     if (refused) continue;
     if (++axis == kAxes) return cursor_.at;
     list(axis);
@@ -88,8 +87,8 @@ std::optional<Candidate> Anneal::start_of(std::size_t chain) {
   for (std::size_t i = 0; i < kAxes; ++i) {
     const std::vector<Value>& values = space_.axes[i];
     const int own = own_number(space_, static_cast<AxisId>(i));
-    const auto found = std::find_if(values.begin(), values.end(),
-                                    [&](const Value& v) { return v.number == own; });
+    const auto found =
+        std::find_if(values.begin(), values.end(), [&](const Value& v) { return v.number == own; });
     const auto at = found == values.end() ? 0 : found - values.begin();
     wanted.at[i] = static_cast<std::uint8_t>(chain == 0 ? static_cast<std::size_t>(at)
                                                         : rng.below(values.size()));
@@ -113,8 +112,8 @@ std::size_t Anneal::other_value(std::size_t axis, std::size_t from, Rng& rng) co
   return other < from ? other : other + 1;
 }
 
-// Every chain has its beginning; the first legal candidate of the walk where none was found at random.
-// Where there is none at all the chains go, and the rules have what they removed.
+// Every chain has its beginning; the first legal candidate of the walk where none was found at
+// random. Where there is none at all the chains go, and the rules have what they removed.
 void Anneal::start() {
   started_ = true;
   std::optional<Candidate> first = start_of(0);
@@ -145,8 +144,7 @@ Candidate Anneal::neighbour(const Candidate& from, Rng& rng) {
     const int changes = rng.uniform() < kDoubled ? 2 : 1;
     for (int k = 0; k < changes; ++k) {
       const std::size_t axis = free_[rng.below(free_.size())];
-      wanted.at[axis] =
-          static_cast<std::uint8_t>(other_value(axis, from.at[axis], rng));
+      wanted.at[axis] = static_cast<std::uint8_t>(other_value(axis, from.at[axis], rng));
       moved |= axis_bit(static_cast<AxisId>(axis));
     }
     if (const auto found = near(wanted, moved, rng)) return *found;
@@ -154,16 +152,18 @@ Candidate Anneal::neighbour(const Candidate& from, Rng& rng) {
   return from;
 }
 
-// Logarithm of the figure; two more, and what is held against the memory, for one that does not fit.
+// Logarithm of the figure; two more, and what is held against the memory, for one that does not
+// fit.
 double Anneal::height_of(const Tell& tell) const {
   const double figure = std::log(tell.figure);
-  if (tell.fits) return figure;
+  if (tell.fits) return tell.refused_by < 0 ? figure : figure + 1 + std::log1p(tell.beyond);
   const Bytes memory = space_.base.cluster.accelerator.memory_visible;
   return figure + 2 + 2 * std::max(0.0, std::log(tell.least_peak / memory));
 }
 
 double Anneal::temperature() const {
-  const double gone = static_cast<double>(round_) / static_cast<double>(std::max<std::uint64_t>(rounds_, 1));
+  const double gone =
+      static_cast<double>(round_) / static_cast<double>(std::max<std::uint64_t>(rounds_, 1));
   return kHot * std::pow(kCold / kHot, gone);
 }
 
@@ -236,7 +236,11 @@ void Anneal::take(const Candidate& at, const Tell& tell) {
     return;
   }
   ++outcome_.proof.simulated;
-  keep_best({at, tell.figure, tell.device_peak}, space_, top_, outcome_.top);
+  if (tell.refused_by >= 0) {
+    count_refused(tell.refused_by, 1, outcome_);
+    return;
+  }
+  keep_best(found_of(at, tell), space_, top_, outcome_.top);
 }
 
 double Anneal::progress() const {

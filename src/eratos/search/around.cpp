@@ -22,7 +22,8 @@ const Rule* refusing(const std::vector<const Rule*>& asked, const Space& space, 
 }  // namespace
 
 std::vector<StepAway> steps_around(const Space& space, const Candidate& candidate,
-                                   const projection::Options& options, Evaluator& evaluator) {
+                                   const projection::Options& options, const Aim& aim,
+                                   Evaluator& evaluator) {
   const std::vector<const Rule*> asked = rules_of(space);
   const auto scratch = std::make_unique<job::CheckedJob>();
   const Bytes capacity =
@@ -39,13 +40,15 @@ std::vector<StepAway> steps_around(const Space& space, const Candidate& candidat
       StepAway step{axis, here, to, refusing(asked, space, at, *scratch)};
       if (step.refused_by == nullptr) {
         const projection::Projection p = evaluator.project(at);
-        const job::JobSpec& job = *evaluator.checked(at).spec;
-        step.fits = p.memory.fits;
-        if (!step.fits) step.missing = max(Bytes{0}, p.memory.least_peak - capacity);
+        Tell told = evaluator.told(p);
+        judge(aim, space, {Ask::What::project, at}, told);
+        step.fits = told.fits;
+        if (!step.fits) step.missing = max(Bytes{0}, told.least_peak - capacity);
         step.device_peak = p.memory.device_peak;
+        step.limit = told.refused_by;
+        step.figure = told.per_token;
+        step.aimed = told.figure;
         step.step = p.time.step;
-        step.figure =
-            p.time.step.value / (static_cast<double>(job.batch.global) * job.batch.sequence);
       }
       out.push_back(step);
     }
@@ -53,11 +56,11 @@ std::vector<StepAway> steps_around(const Space& space, const Candidate& candidat
   return out;
 }
 
-const StepAway* best_step(const std::vector<StepAway>& steps, double figure) {
+const StepAway* best_step(const std::vector<StepAway>& steps, double aimed) {
   const StepAway* best = nullptr;
   for (const StepAway& s : steps) {
-    if (s.refused_by != nullptr || s.figure >= figure) continue;
-    if (best == nullptr || s.figure < best->figure) best = &s;
+    if (s.refused_by != nullptr || s.limit >= 0 || s.aimed >= aimed) continue;
+    if (best == nullptr || s.aimed < best->aimed) best = &s;
   }
   return best;
 }
@@ -112,7 +115,8 @@ const StepAway* safer_step(const std::vector<StepAway>& steps, const projection:
   const double band = best.confidence.peak.second / best.memory.device_peak;
   const StepAway* out = nullptr;
   for (const StepAway& s : steps) {
-    if (s.refused_by != nullptr || !s.fits || best.memory.capacity < s.device_peak * band) continue;
+    if (s.refused_by != nullptr || !s.fits || s.limit >= 0) continue;
+    if (best.memory.capacity < s.device_peak * band) continue;
     if (out == nullptr || s.figure < out->figure) out = &s;
   }
   return out;

@@ -15,6 +15,7 @@
 #include "eratos/projection/projection.h"
 #include "eratos/search/evaluate.h"
 #include "eratos/search/legality.h"
+#include "eratos/search/objective.h"
 #include "eratos/search/space.h"
 
 namespace eratos::search {
@@ -27,14 +28,18 @@ struct StepAway {
   bool fits = false;
   Bytes missing;  // to fit
   Bytes device_peak;
-  double figure = 0;
+  int limit = -1;     // place in the aim of the first limit against it
+  double figure = 0;  // seconds a token
+  double aimed = 0;   // what the search minimises
   Seconds step;
 };
 std::vector<StepAway> steps_around(const Space& space, const Candidate& candidate,
-                                   const projection::Options& options, Evaluator& evaluator);
+                                   const projection::Options& options, const Aim& aim,
+                                   Evaluator& evaluator);
 
-// The legal step with the lowest figure, if it is below `figure`; nullptr when none is.
-const StepAway* best_step(const std::vector<StepAway>& steps, double figure);
+// The legal step within the limits that the search would like best, if it is better than `aimed`;
+// nullptr when none is.
+const StepAway* best_step(const std::vector<StepAway>& steps, double aimed);
 
 // The largest share of a step that is not work at the part's peak rate.
 struct Loss {

@@ -6,6 +6,7 @@
 #include "eratos/base/check.h"
 #include "eratos/parallel/schedules.h"
 #include "eratos/projection/candidate.h"
+#include "eratos/search/front.h"
 
 namespace eratos::search {
 
@@ -39,8 +40,8 @@ bool groups_stay(const Space& space) {
   return true;
 }
 
-// Passes of both directions at once hide traffic in one another; ranks that share an output layer have
-// programs of their own.
+// Passes of both directions at once hide traffic in one another; ranks that share an output layer
+// have programs of their own.
 bool has_bound(const Space& space) {
   if (space.base.schedule.output_layer != parallel::OutputLayer::last_stage) return false;
   if (!groups_stay(space)) return false;
@@ -54,6 +55,13 @@ bool has_bound(const Space& space) {
 }
 
 }  // namespace
+
+void make_plain(Tell& tell) {
+  tell.per_token = tell.figure;
+  tell.along = {static_cast<double>(whole_gib(tell.device_peak)), tell.figure, 0};
+  tell.refused_by = -1;
+  tell.beyond = 0;
+}
 
 Evaluator::Evaluator(const Space& space, const calibration::Calibration& calibration,
                      const projection::Options& options)
@@ -87,12 +95,27 @@ const job::CheckedJob& Evaluator::checked(const Candidate& candidate) {
   return *checked_;
 }
 
-double Evaluator::figure_of(Seconds step) const {
-  return step.value / (static_cast<double>(job_.batch.global) * job_.batch.sequence);
+double Evaluator::per_token(Seconds time) const {
+  return time.value / (static_cast<double>(job_.batch.global) * job_.batch.sequence);
 }
 
 projection::Projection Evaluator::project(const Candidate& candidate) {
   return projection::project(checked(candidate), calibration_, options_, *workspace_);
+}
+
+Tell Evaluator::told(bool fits, Bytes least, Bytes peak, Seconds step, Seconds busy) const {
+  Tell out;
+  out.fits = fits;
+  out.least_peak = least;
+  out.device_peak = peak;
+  out.figure = per_token(step);
+  out.busy = per_token(busy);
+  make_plain(out);
+  return out;
+}
+
+Tell Evaluator::told(const projection::Projection& p) const {
+  return told(p.memory.fits, p.memory.least_peak, p.memory.device_peak, p.time.step, p.time.busy);
 }
 
 void Evaluator::price(const job::CheckedJob& job) {
@@ -100,11 +123,14 @@ void Evaluator::price(const job::CheckedJob& job) {
   priced_ = true;
 }
 
-// A step of m micro-batches on p ranks is no shorter than m / p times the work of one, and with dp =
-// world / (tp cp p), m / (p global) is tp cp / (micro world).
+// A step of m micro-batches on p ranks is no shorter than m / p times the work of one, and with dp
+// = world / (tp cp p), m / (p global) is tp cp / (micro world).
 Tell Evaluator::bound(const Ask& ask) {
-  Tell out{true, {}, {}, 0};
-  if (!has_bound_) return out;
+  Tell nothing;  // is known
+  nothing.fits = true;
+  make_plain(nothing);
+  if (!has_bound_) return nothing;
+  Tell out = nothing;
   for (std::size_t i = 0; i < static_cast<std::size_t>(AxisId::recompute); ++i) {
     apply(space_, static_cast<AxisId>(i), ask.at.at[i], whole_);
   }
@@ -119,12 +145,15 @@ Tell Evaluator::bound(const Ask& ask) {
   for (std::size_t i = 0; i < space_.values(AxisId::order).size(); ++i) {
     apply(space_, AxisId::order, i, whole_);
     // Units of recomputed layers may fit the stages of a pipeline alone.
-    if (!job::check(whole_, *checked_).empty()) return Tell{true, {}, {}, 0};
+    if (!job::check(whole_, *checked_).empty()) return nothing;
     price(*checked_);
-    const Seconds work = projection::least_work(*checked_, pricing_, *workspace_);
-    const double figure = work.value * p.tp * p.cp / tokens;
+    const projection::LeastWork work = projection::least_work(*checked_, pricing_, *workspace_);
+    const double figure = work.all.value * p.tp * p.cp / tokens;
+    const double busy = work.kernels.value * p.tp * p.cp / tokens;
     out.figure = i == 0 ? figure : std::min(out.figure, figure);
+    out.busy = i == 0 ? busy : std::min(out.busy, busy);
   }
+  make_plain(out);
   return out;
 }
 
@@ -134,11 +163,11 @@ Tell Evaluator::answer(const Ask& ask) {
   price(job);
   if (ask.what == Ask::What::project) {
     const projection::Simulated s = projection::simulate(job, pricing_, options_, *workspace_);
-    return {s.fits, s.least_peak, s.device_peak, figure_of(s.step)};
+    return told(s.fits, s.least_peak, s.device_peak, s.step, s.busy);
   }
   const projection::Screen s =
       projection::screen_closely(job, calibration_, pricing_, options_, *workspace_);
-  return {s.fits, s.least_peak, s.device_peak, figure_of(s.step_lower_bound)};
+  return told(s.fits, s.least_peak, s.device_peak, s.step_lower_bound, s.busy_lower_bound);
 }
 
 }  // namespace eratos::search

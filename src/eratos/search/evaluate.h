@@ -3,9 +3,12 @@
 //
 // A figure is what is minimised: seconds of a step for each token of its batch, so that candidates
 // of different batches compare. Worked example: a step of 12.8 s over 512 sequences of 2048 tokens
-// has the figure 12.8 / 1,048,576 = 12.2 us.
+// has the figure 12.8 / 1,048,576 = 12.2 us. A search for something else puts its own figure there
+// before a method is told (objective.h).
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -20,7 +23,8 @@ namespace eratos::search {
 struct Ask {
   enum class What : std::uint8_t {
     bound,    // at least which figure, whatever the axes from `open` on are? `recompute` or `pp`
-    screen,   // does it fit, and at least which figure, its overlap switches being as they are or off?
+    screen,   // does it fit, and at least which figure, its overlap switches being as they are or
+              // off?
     project,  // which figure?
   };
   What what = What::screen;
@@ -28,12 +32,26 @@ struct Ask {
   AxisId open = AxisId::count_;
 };
 
+// At most three figures of a front.
+inline constexpr std::size_t kMostAlong = 3;
+using Along = std::array<double, kMostAlong>;
+
 struct Tell {
   bool fits = false;
   Bytes least_peak;   // what it cannot do without
   Bytes device_peak;  // what it holds at most
   double figure = 0;  // of a bound and of a screen: never above the one that is projected
+  // Seconds an accelerator computes for each token of the batch; of the two a bound from below.
+  double busy = 0;
+  // What the search is after makes of the five above (objective.h); make_plain() for speed.
+  double per_token = 0;  // seconds of a step for each token of its batch
+  Along along{};         // its place against a front, less is better; zeros beyond its figures
+  int refused_by = -1;   // place of the first limit against it; -1: none is
+  double beyond = 0;     // how far, as a share of the limits; 0: within all
 };
+
+// What an answer is to a search for speed, and for the front of memory and speed.
+void make_plain(Tell& tell);
 
 // Answers asks, one after the other; one a thread. The answer to an ask does not depend on those
 // before it.
@@ -48,11 +66,14 @@ class Evaluator {
   // the program is wrong and stops.
   const job::CheckedJob& checked(const Candidate& candidate);
   projection::Projection project(const Candidate& candidate);
+  // What a projection of the last candidate comes to.
+  Tell told(const projection::Projection& p) const;
 
  private:
   void price(const job::CheckedJob& job);
   Tell bound(const Ask& ask);
-  double figure_of(Seconds step) const;
+  double per_token(Seconds time) const;
+  Tell told(bool fits, Bytes least, Bytes peak, Seconds step, Seconds busy) const;
 
   const Space& space_;
   const calibration::Calibration& calibration_;

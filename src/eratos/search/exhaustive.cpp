@@ -1,7 +1,6 @@
 #include "eratos/search/exhaustive.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "eratos/base/check.h"
@@ -12,7 +11,6 @@ namespace {
 
 // Prefixes that wait; beyond it projections come first.
 constexpr std::size_t kMostWaiting = 4'000'000;
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::size_t kRecompute = static_cast<std::size_t>(AxisId::recompute);
 constexpr std::size_t kPipeline = static_cast<std::size_t>(AxisId::pp);
 static_assert(kPipeline == kRecompute + 1);
@@ -44,19 +42,26 @@ bool Exhaustive::later(const Waiting& a, const Waiting& b) {
   return a.bound != b.bound ? a.bound > b.bound : a.index > b.index;
 }
 
-double Exhaustive::worst_of_top() const {
-  return outcome_.top.size() < wanted_.top ? kNever : outcome_.top.back().figure;
+bool Exhaustive::can_enter_top(const Found& bound) const {
+  return outcome_.top.size() < wanted_.top || is_better(bound, outcome_.top.back());
 }
 
 bool Exhaustive::can_matter(const Waiting& w) const {
-  if (wanted_.front && front_.open_to(w.bound, w.device_peak)) return true;
-  if (w.bound >= worst_of_top()) return false;
+  if (wanted_.front && front_.open_to(w.along)) return true;
+  Found bound;
+  bound.figure = w.bound;
+  bound.per_token = w.per_token;
+  if (!can_enter_top(bound)) return false;
   const auto known = best_.find(w.family);
-  return known == best_.end() || w.bound < known->second.figure;
+  return known == best_.end() || is_better(bound, known->second);
 }
 
 bool Exhaustive::can_matter(const Stem& s) const {
-  return wanted_.front || s.bound < worst_of_top();
+  if (wanted_.front) return true;
+  Found bound;
+  bound.figure = s.bound;
+  bound.per_token = s.per_token;
+  return s.refused_by < 0 && can_enter_top(bound);
 }
 
 std::span<const Ask> Exhaustive::ask() {
@@ -95,7 +100,9 @@ void Exhaustive::ask_stem(const TailCount& behind, AxisId open, std::vector<Stem
     add(behind, outcome_.removed);
     return;
   }
-  Stem stem{0, cursor_.at, behind.legal};
+  Stem stem;
+  stem.at = cursor_.at;
+  stem.legal = behind.legal;
   for (auto i = static_cast<std::size_t>(open); i < kAxes; ++i) stem.at.at[i] = 0;
   to.push_back(stem);
   if (!wanted_.front) asks_.push_back({Ask::What::bound, stem.at, open});
@@ -145,6 +152,7 @@ void Exhaustive::cut(const Stem& stem, Tails& tails) {
   go_to(stem.at, kPipeline);
   const TailCount& behind = tails.of_prefix();
   outcome_.proof.cut_by_bound += behind.legal;
+  if (stem.refused_by >= 0) count_refused(stem.refused_by, behind.legal, outcome_);
   add(behind, outcome_.removed);
 }
 
@@ -226,7 +234,10 @@ void Exhaustive::tell(std::span<const Tell> answers) {
   ERATOS_CHECK(answers.size() == asks_.size());
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (asks_[i].what == Ask::What::bound) {
-      (*bounded_)[bounded_->size() - answers.size() + i].bound = answers[i].figure;
+      Stem& stem = (*bounded_)[bounded_->size() - answers.size() + i];
+      stem.bound = answers[i].figure;
+      stem.per_token = answers[i].per_token;
+      stem.refused_by = answers[i].refused_by;
     } else if (asks_[i].what == Ask::What::screen) {
       screened(answers[i], i);
     } else {
@@ -246,8 +257,13 @@ void Exhaustive::screened(const Tell& tell, std::size_t i) {
     return;
   }
   ready_.insert(ready_.end(), held_back_[i].begin(), held_back_[i].end());
-  const Waiting w{tell.figure, index_of(space_, at), at, family_of(space_, at),
-                  legal,       tell.device_peak};
+  if (tell.refused_by >= 0) {
+    outcome_.proof.cut_by_bound += legal;
+    count_refused(tell.refused_by, legal, outcome_);
+    return;
+  }
+  const Waiting w{tell.figure, index_of(space_, at), at,        family_of(space_, at),
+                  legal,       tell.per_token,       tell.along};
   if (!can_matter(w)) {
     outcome_.proof.cut_by_bound += legal;
     return;
@@ -270,7 +286,11 @@ void Exhaustive::projected(const Ask& ask, const Tell& tell) {
     return;
   }
   ++outcome_.proof.simulated;
-  take({ask.at, tell.figure, tell.device_peak});
+  if (tell.refused_by >= 0) {
+    count_refused(tell.refused_by, 1, outcome_);
+  } else {
+    take(found_of(ask.at, tell));
+  }
 }
 
 void Exhaustive::take(const Found& found) {
@@ -278,7 +298,7 @@ void Exhaustive::take(const Found& found) {
   const auto [at, fresh] = best_.try_emplace(family_of(space_, found.at), found);
   Found& best = at->second;
   if (!fresh) {
-    if (found.figure >= best.figure) return;
+    if (!is_better(found, best)) return;
     best = found;
   }
   keep_best(found, space_, wanted_.top, outcome_.top);

@@ -12,9 +12,10 @@
 // A candidate is cut when its bound is not below the best figure of its family, or not below the
 // worst of the top: neither can change the answer, because a bound never exceeds what the
 // simulation finds. A stem is cut by the second alone, and what is behind it is counted without
-// being visited; some of it may not have fitted. Where a front of speed and memory is asked for, a
-// candidate must also be beaten by a point of the front: its memory is known exactly, a stem's is
-// not, so that no stem is cut.
+// being visited; some of it may not have fitted. Where a front is asked for, a candidate must also
+// be beaten by a point of the front in all its figures: of a prefix bytes are known exactly, of a
+// stem not, so that no stem is cut. What a limit refuses by a bound is cut with all that stands
+// behind; what it refuses after its simulation is simulated, and no answer.
 //
 // Of prefixes that differ in the optimizer's offload alone the one that keeps least on the device
 // is screened first: what is kept there is (1 - share) of the state and everything else is alike,
@@ -43,7 +44,7 @@ struct Batches {
 
 struct Wanted {
   std::size_t top = 5;  // families that the answer lists, each with its best proven; 1 or more
-  bool front = false;   // of speed and memory, proven as well
+  bool front = false;   // of the figures of the aim, proven as well
 };
 
 class Exhaustive final : public Method {
@@ -61,6 +62,8 @@ class Exhaustive final : public Method {
  private:
   struct Stem {
     double bound = 0;
+    double per_token = 0;
+    int refused_by = -1;  // a limit that nothing behind it keeps
     Candidate at;
     std::uint64_t legal = 0;  // candidates behind it
   };
@@ -70,7 +73,8 @@ class Exhaustive final : public Method {
     Candidate at;
     std::uint64_t family = 0;
     std::uint32_t legal = 0;  // candidates behind the prefix
-    Bytes device_peak;
+    double per_token = 0;     // bounds as well
+    Along along{};
   };
   static bool later(const Waiting& a, const Waiting& b);
 
@@ -95,7 +99,7 @@ class Exhaustive final : public Method {
   void projected(const Ask& ask, const Tell& tell);
   void lacks(const Candidate& at, Bytes least_peak);
   void take(const Found& found);
-  double worst_of_top() const;
+  bool can_enter_top(const Found& bound) const;
   bool can_matter(const Waiting& w) const;
   bool can_matter(const Stem& s) const;
   void cut(const Stem& stem, Tails& tails);
@@ -122,11 +126,11 @@ class Exhaustive final : public Method {
   std::size_t next_stem_ = 0;
   std::vector<Stem> with_recompute_;  // of a few of them
   std::size_t next_recompute_ = 0;
-  bool in_stem_ = false;                         // groups_ is at work
-  std::vector<Prefix> asked_;                    // of a batch of screens: what each asks of
-  std::vector<std::vector<Prefix>> held_back_;   // and the siblings that its answer may settle
-  std::vector<Prefix> ready_;                    // siblings that it did not
-  std::vector<Waiting> waiting_;                 // a heap, lowest bound first
+  bool in_stem_ = false;                           // groups_ is at work
+  std::vector<Prefix> asked_;                      // of a batch of screens: what each asks of
+  std::vector<std::vector<Prefix>> held_back_;     // and the siblings that its answer may settle
+  std::vector<Prefix> ready_;                      // siblings that it did not
+  std::vector<Waiting> waiting_;                   // a heap, lowest bound first
   std::unordered_map<std::uint64_t, Found> best_;  // by family
   Front front_;
   Outcome outcome_;

@@ -1,10 +1,11 @@
-// The configurations that no other beats in both speed and memory.
+// The configurations that no other beats in all of two or three figures.
 //
-// Memory counts in whole GiB, rounded up: a front of a hundred neighbours that differ by a megabyte
-// helps nobody. The front is kept by memory, and its figures fall along it.
+// Less is better in each. Memory counts in whole GiB, rounded up: a front of a hundred neighbours
+// that differ by a megabyte helps nobody. Points stand in the order of their first figure, then of
+// the next ones.
 //
-// Worked example: (60 GiB, 5 us), (70 GiB, 4 us): 65 GiB at 5 us is beaten by the first, 65 GiB at
-// 4.5 us stands between them.
+// Worked example, (GiB, us): (60, 5), (70, 4): (65, 5) is beaten by the first, (65, 4.5) stands
+// between them.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ std::int64_t whole_gib(Bytes b);
 
 class Front {
  public:
-  // Could a candidate of this peak be on the front if it were no slower than `figure`?
-  bool open_to(double figure, Bytes device_peak) const;
+  // Could a candidate be on the front if none of its figures were below these?
+  bool open_to(const Along& least) const;
   // Takes it in where nothing beats or equals it, and drops what it beats.
   void take(const Found& found);
 

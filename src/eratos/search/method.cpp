@@ -12,17 +12,29 @@ std::uint64_t family_of(const Space& space, const Candidate& candidate) {
   return out;
 }
 
+Found found_of(const Candidate& at, const Tell& tell) {
+  return {at, tell.figure, tell.device_peak, tell.per_token, tell.busy, tell.along};
+}
+
+bool is_better(const Found& a, const Found& b) {
+  return a.figure != b.figure ? a.figure < b.figure : a.per_token < b.per_token;
+}
+
+void count_refused(int limit, std::uint64_t candidates, Outcome& outcome) {
+  const auto i = static_cast<std::size_t>(limit);
+  if (outcome.refused.size() <= i) outcome.refused.resize(i + 1);
+  outcome.refused[i] += candidates;
+}
+
 void keep_best(const Found& found, const Space& space, std::size_t most, std::vector<Found>& top) {
   const std::uint64_t family = family_of(space, found.at);
   const auto same = std::find_if(top.begin(), top.end(),
                                  [&](const Found& f) { return family_of(space, f.at) == family; });
   if (same != top.end()) {
-    if (same->figure <= found.figure) return;
+    if (!is_better(found, *same)) return;
     top.erase(same);
   }
-  const auto place =
-      std::upper_bound(top.begin(), top.end(), found,
-                       [](const Found& a, const Found& b) { return a.figure < b.figure; });
+  const auto place = std::upper_bound(top.begin(), top.end(), found, is_better);
   top.insert(place, found);
   if (top.size() > most) top.pop_back();
 }

@@ -30,13 +30,21 @@ struct Found {
   Candidate at;
   double figure = 0;
   Bytes device_peak;
+  double per_token = 0;  // seconds; decides between equal figures
+  double busy = 0;
+  Along along{};
 };
+Found found_of(const Candidate& at, const Tell& tell);
+// The lower figure; between equal ones more speed.
+bool is_better(const Found& a, const Found& b);
 
 struct Outcome {
   Proof proof;
   Removed removed;           // of the illegal, by rule
   std::vector<Found> top;    // best first, no two alike (family_of)
-  std::vector<Found> front;  // where it was asked for: less memory first, each faster than the last
+  std::vector<Found> front;  // where it was asked for: by its first figure, the best first
+  // Of those that fit, by the first limit against each (objective.h); grows as limits refuse.
+  std::vector<std::uint64_t> refused;
   bool any_too_big = false;
   Candidate least;  // of those too big the one that lacks least
   Bytes least_peak;
@@ -56,6 +64,8 @@ class Method {
 // Candidates with the same degrees (tp, cp, ep, etp, pp) are one family. An answer lists the best
 // of a family once, not ten siblings of the winner.
 std::uint64_t family_of(const Space& space, const Candidate& candidate);
+
+void count_refused(int limit, std::uint64_t candidates, Outcome& outcome);
 
 // Puts `found` into a list of the best of each family, best first and at most `most` long, unless
 // its family has a better one there. Nobody else in the list changes places.

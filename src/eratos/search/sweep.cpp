@@ -31,10 +31,13 @@ constexpr AxisSet kBlocks[] = {
     axes({A::fused_loss, A::precision}),
 };
 
-// Fitting before not fitting; then speed, or the bytes that are missing.
+// Fitting before not fitting, within the limits before beyond them; then the figure, or what is
+// missing to either.
 bool is_better(const Tell& a, const Tell& b) {
   if (a.fits != b.fits) return a.fits;
-  return a.fits ? a.figure < b.figure : a.least_peak < b.least_peak;
+  if (!a.fits) return a.least_peak < b.least_peak;
+  if (a.beyond != b.beyond) return a.beyond < b.beyond;
+  return a.figure != b.figure ? a.figure < b.figure : a.per_token < b.per_token;
 }
 
 // Every setting of some axes around a candidate, the last of them fastest.
@@ -223,7 +226,11 @@ void Sweep::take(const Candidate& at, const Tell& tell) {
     return;
   }
   ++outcome_.proof.simulated;
-  keep_best({at, tell.figure, tell.device_peak}, space_, top_, outcome_.top);
+  if (tell.refused_by >= 0) {
+    count_refused(tell.refused_by, 1, outcome_);
+  } else {
+    keep_best(found_of(at, tell), space_, top_, outcome_.top);
+  }
 }
 
 double Sweep::progress() const {

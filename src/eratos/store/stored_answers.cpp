@@ -51,7 +51,10 @@ Identity identity_of(const search::Space& space, const calibration::Calibration&
   out.model = digest_of(model_fingerprint());
   out.job = digest_of_value(bare.base);
   out.framework = digest_of_value(space.base.framework);
-  out.cluster = digest_of_value(space.base.cluster);
+  // What running a cluster costs changes no answer of the model.
+  hardware::ClusterSpec cluster = space.base.cluster;
+  cluster.running = {};
+  out.cluster = digest_of_value(cluster);
   out.calibration = digest_of_value(calibration);
   out.options = digest_of_value(options);
   bare.base = {};
@@ -84,6 +87,7 @@ StoredAnswers::StoredAnswers(Store& store, const search::Space& space,
   const Identity all = identity_of(space, calibration, options);
   for (const Digest& d : {all.model, all.calibration, all.options}) world_ += d.bytes();
   search_ = digest_of_value(all).bytes();
+  job_.cluster.running = {};
   search::apply(space_, at_, job_);
 }
 

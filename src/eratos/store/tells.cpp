@@ -29,22 +29,45 @@ std::optional<std::string_view> body_of(std::string_view packed) {
   return body;
 }
 
+// What the model said, without what one search makes of it.
+struct Kept {
+  bool fits = false;
+  Bytes least_peak;
+  Bytes device_peak;
+  double figure = 0;
+  double busy = 0;
+};
+
+search::Tell tell_of(const Kept& kept) {
+  search::Tell out;
+  out.fits = kept.fits;
+  out.least_peak = kept.least_peak;
+  out.device_peak = kept.device_peak;
+  out.figure = kept.figure;
+  out.busy = kept.busy;
+  search::make_plain(out);
+  return out;
+}
+
 }  // namespace
 
-std::string pack_one(const search::Tell& tell) { return checked(bytes_of(tell)); }
+std::string pack_one(const search::Tell& tell) {
+  return checked(
+      bytes_of(Kept{tell.fits, tell.least_peak, tell.device_peak, tell.figure, tell.busy}));
+}
 
 std::optional<search::Tell> unpack_one(std::string_view packed) {
   const auto body = body_of(packed);
-  search::Tell out;
+  Kept out;
   if (!body || !from_bytes(*body, out)) return std::nullopt;
-  return out;
+  return tell_of(out);
 }
 
 #ifdef ERATOS_SQLITE
 
 namespace {
 
-constexpr std::size_t kColumns = 3;
+constexpr std::size_t kColumns = 4;
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 constexpr std::size_t kEach = kColumns * kWord + 1;  // bytes an answer, and whether it fits
 constexpr int kLevel = 6;                            // of zlib, 1 to 9
@@ -55,12 +78,13 @@ Columns columns_of(const search::Tell& t) {
   return {std::bit_cast<std::uint64_t>(t.least_peak.value),
           std::bit_cast<std::uint64_t>(t.device_peak.value) ^
               std::bit_cast<std::uint64_t>(t.least_peak.value),
-          std::bit_cast<std::uint64_t>(t.figure)};
+          std::bit_cast<std::uint64_t>(t.figure), std::bit_cast<std::uint64_t>(t.busy)};
 }
 
 search::Tell tell_of(const Columns& c, bool fits) {
-  return {fits, Bytes{std::bit_cast<double>(c[0])}, Bytes{std::bit_cast<double>(c[1] ^ c[0])},
-          std::bit_cast<double>(c[2])};
+  return tell_of(Kept{fits, Bytes{std::bit_cast<double>(c[0])},
+                      Bytes{std::bit_cast<double>(c[1] ^ c[0])}, std::bit_cast<double>(c[2]),
+                      std::bit_cast<double>(c[3])});
 }
 
 }  // namespace

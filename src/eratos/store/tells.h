@@ -23,7 +23,7 @@ std::string pack(std::span<const search::Tell> tells);
 // `count` answers, or none where the bytes are not those of so many.
 std::vector<search::Tell> unpack(std::string_view packed, std::size_t count);
 
-// Of one answer: 33 bytes, as they are.
+// Of one answer: 41 bytes, as they are.
 std::string pack_one(const search::Tell& tell);
 std::optional<search::Tell> unpack_one(std::string_view packed);
 

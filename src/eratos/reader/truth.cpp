@@ -109,6 +109,8 @@ void apply_setting(std::string_view what, job::JobSpec& spec) {
     spec.routing.skew = 0.25;
   } else if (what == "fused routing") {
     spec.framework.fusions.router = true;
+  } else if (what == "expert overlap") {
+    spec.overlap.moe_a2a = true;
   } else if (what == "sends block") {
     spec.overlap.p2p = false;
   } else if (what == "p2p overlap") {

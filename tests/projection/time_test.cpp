@@ -145,7 +145,8 @@ TEST_F(Pass, TensorParallelRanksWaitForOneAnothersHosts) {
 
 // The host's fixed costs: 1 ms a micro-batch, 2 ms a layer; a program without input and output
 // (embedding, head) is no layer.
-// An eager expert layer: 2 ms, routing 1, waiting 4 (all-to-all alone), overlapping 8.
+// An eager expert layer: 2 ms, routing 1, overlapping 8; 4 where the all-to-all dispatcher runs shared
+// experts between its stages.
 TEST_F(Pass, TheHostOfExpertLayers) {
   spec.framework.host.per_moe_layer = milliseconds(2);
   spec.framework.host.per_moe_router = milliseconds(1);
@@ -169,13 +170,53 @@ TEST_F(Pass, TheHostOfExpertLayers) {
   EXPECT_NEAR(host(ChunkPass::forward), 3e-3, 1e-15);
   EXPECT_NEAR(host(ChunkPass::backward), 19e-3, 1e-15);
   spec.routing.dispatcher = job::Dispatcher::alltoall;
+  EXPECT_NEAR(host(ChunkPass::forward), 3e-3, 1e-15);
+  program.forward.push_back(compute(1, ops::Module::shared_expert));
   EXPECT_NEAR(host(ChunkPass::forward), 7e-3, 1e-15);
+  spec.routing.dispatcher = job::Dispatcher::hybridep;
+  EXPECT_NEAR(host(ChunkPass::forward), 3e-3, 1e-15);
+  spec.routing.dispatcher = job::Dispatcher::alltoall;
   spec.overlap.moe_a2a = true;
   EXPECT_NEAR(host(ChunkPass::forward), 15e-3, 1e-15);
   spec.graph_modules.set(static_cast<std::size_t>(ops::Module::router));
   EXPECT_NEAR(host(ChunkPass::forward), 14e-3, 1e-15);
   spec.graph_share = 1;
   EXPECT_NEAR(host(ChunkPass::forward), 0, 1e-15);
+}
+
+// Two grouped products over 8 local experts at 1 ms each: 16 ms forward and 16 backward, where the weights'
+// products belong to the same calls. Nothing where a graph holds them, nor for a plain product.
+TEST_F(Pass, TheHostGoesThroughLocalExperts) {
+  spec.framework.host.per_local_expert = milliseconds(1);
+  const auto grouped = [](ops::Pass pass) {
+    ops::Op op;
+    op.module = ops::Module::expert_in;
+    op.pass = pass;
+    op.work = ops::Gemm{64, 64, 64, 8, DType::bf16, false, true};
+    return op;
+  };
+  ops::Op plain = grouped(ops::Pass::forward);
+  std::get<ops::Gemm>(plain.work).experts = false;
+  ops::Program program;
+  program.forward = {grouped(ops::Pass::forward), grouped(ops::Pass::forward), plain};
+  for (int i = 0; i < 2; ++i) {
+    program.backward.push_back(grouped(ops::Pass::dgrad));
+    program.backward.push_back(grouped(ops::Pass::wgrad));
+  }
+  ops::StageProgram stage;
+  stage.items.push_back({0, 1});
+  const auto host = [&](ChunkPass pass) {
+    ProgramTime t;
+    time_program(program, pricing, false, t);
+    return time_chunk(stage, &t, pass, pricing).host;
+  };
+  EXPECT_NEAR(host(ChunkPass::forward), 16e-3, 1e-15);
+  EXPECT_NEAR(host(ChunkPass::backward), 16e-3, 1e-15);
+  spec.graph_modules.set(static_cast<std::size_t>(ops::Module::expert_in));
+  EXPECT_NEAR(host(ChunkPass::forward), 0, 1e-15);
+  spec.graph_modules.reset();
+  spec.graph_share = 1;
+  EXPECT_NEAR(host(ChunkPass::backward), 0, 1e-15);
 }
 
 // Launches of modules inside graphs are not the host's.

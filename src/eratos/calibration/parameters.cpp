@@ -99,6 +99,8 @@ constexpr Parameter kParameters[] = {
          [](FrameworkProfile& p) -> double& { return p.host.per_moe_wait.value; }),
     cost("host.per_moe_overlap_s", 1e-5, 3e-2,
          [](FrameworkProfile& p) -> double& { return p.host.per_moe_overlap.value; }),
+    cost("host.per_local_expert_s", 1e-6, 1e-3,
+         [](FrameworkProfile& p) -> double& { return p.host.per_local_expert.value; }),
     cost("host.per_recompute_s", 1e-5, 1e-2,
          [](FrameworkProfile& p) -> double& { return p.host.per_recompute.value; }),
     cost("host.per_blocking_send_s", 1e-5, 2e-2,

@@ -176,7 +176,8 @@ struct HostCosts {
   Seconds per_gathered_piece;
   Seconds per_moe_layer;         // a pass of an eager MoE layer, on top of per_layer
   Seconds per_moe_router;        // of it eager routing and preprocessing: gone where they are in graphs
-  Seconds per_moe_wait;          // added where the host waits for counts of rows (alltoall)
+  Seconds per_moe_wait;          // added where shared experts run between the stages of alltoall
+  Seconds per_local_expert;      // of a grouped product's forward, or of its backward, and expert it holds
   Seconds per_recompute;         // of a module made again by itself, in a layer's backward
   Seconds per_moe_overlap;       // added where exchange runs beside another micro-batch's compute
   // Device and host combine as t = (g^n + q^n)^(1/n).

@@ -27,6 +27,14 @@ bool runs(const ops::Op& op, Half half) {
   return (op.pass == ops::Pass::wgrad) == (half == Half::weight_gradient);
 }
 
+// Local experts that a grouped product's Python goes through: in forward, and once for both products of
+// its backward. Source: NVIDIA/TransformerEngine pytorch/module/grouped_linear.py, a list of weights,
+// quantizers, operands and main gradients each.
+double experts_of(const ops::Op& op) {
+  const auto* g = std::get_if<ops::Gemm>(&op.work);
+  return g != nullptr && g->experts && op.pass != ops::Pass::wgrad ? g->groups : 0.0;
+}
+
 void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, Half half, PassTime& out) {
   out = PassTime{};
   std::array<double, kStreams> communication{};
@@ -48,7 +56,10 @@ void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, Half ha
       owner[s] = op.module;
     } else {
       out.compute += t;
-      if (!graphed.test(index_of(op.module))) out.kernels += op.kernels;
+      if (!graphed.test(index_of(op.module))) {
+        out.kernels += op.kernels;
+        out.experts += experts_of(op);
+      }
       out.flops += op.flops().value;
     }
     out.module[index_of(op.module)] += t;
@@ -84,18 +95,24 @@ void add(PassTime& to, const PassTime& from, double times) {
   to.hidden += from.hidden * times;
   to.may_hide += from.may_hide * times;
   to.kernels += from.kernels * times;
+  to.experts += from.experts * times;
   to.flops += from.flops * times;
   for (std::size_t i = 0; i < kModules; ++i) to.module[i] += from.module[i] * times;
 }
 
 namespace {
 
-// A pass of one MoE layer on the host, beyond its launches.
-double moe_layer_host(const job::JobSpec& spec, bool overlap) {
+// A pass of one MoE layer on the host, beyond its launches. `staged`: the layer has shared experts, which
+// the all-to-all dispatcher runs between its own stages on a stream of theirs. Source: NVIDIA/Megatron-LM
+// core/transformer/moe/token_dispatcher.py and shared_experts.py (moe_shared_expert_overlap). Counts of
+// rows alone cost it nothing that shows: they come to the host beside the router (cuda_dtoh_stream).
+double moe_layer_host(const job::JobSpec& spec, bool overlap, bool staged) {
   const framework::HostCosts& host = spec.framework.host;
   double seconds = host.per_moe_layer.value;
   if (!spec.graph_modules.test(index_of(ops::Module::router))) seconds += host.per_moe_router.value;
-  if (spec.routing.dispatcher == job::Dispatcher::alltoall) seconds += host.per_moe_wait.value;
+  if (staged && spec.routing.dispatcher == job::Dispatcher::alltoall) {
+    seconds += host.per_moe_wait.value;
+  }
   if (overlap) seconds += host.per_moe_overlap.value;
   return seconds;
 }
@@ -216,7 +233,11 @@ void time_program(const ops::Program& program, const Pricing& pricing, bool spli
   }
   out.layer = program.input != ops::kNoTensor && program.output != ops::kNoTensor;
   out.moe = false;
-  for (const ops::Op& op : program.forward) out.moe = out.moe || op.module == ops::Module::router;
+  out.shared = false;
+  for (const ops::Op& op : program.forward) {
+    out.moe = out.moe || op.module == ops::Module::router;
+    out.shared = out.shared || op.module == ops::Module::shared_expert;
+  }
   out.recomputed = 0;
   if (pricing.job->spec->recompute.granularity != job::Granularity::selective) return;
   job::ModuleSet again;
@@ -277,21 +298,23 @@ ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs
   const auto& host = spec.framework.host;
   ChunkTime out;
   double layers = 0;
-  double moe_layers = 0;
+  double moe_layers[2] = {0, 0};  // layers with experts, without shared ones and with
   double recomputed = 0;
   for (const ops::StageItem& item : stage.items) {
     const ProgramTime& p = programs[item.program];
     add(out.sum, pass_of(p, pass), item.repeat);
     if (pass == ChunkPass::weight_gradient) continue;
     if (p.layer) layers += item.repeat;
-    if (p.moe) moe_layers += item.repeat;
+    if (p.moe) moe_layers[p.shared ? 1 : 0] += item.repeat;
     if (pass != ChunkPass::forward) recomputed += item.repeat * p.recomputed;
   }
   if (pass == ChunkPass::weight_gradient && out.sum.kernels <= 0) return out;
   const double per_layer = layer_host(*pricing.job);
   const auto host_of = [&](bool moe_overlap) {
     return (out.sum.kernels * host.per_kernel.value +
-            moe_layers * moe_layer_host(spec, moe_overlap) +
+            out.sum.experts * host.per_local_expert.value +
+            moe_layers[0] * moe_layer_host(spec, moe_overlap, false) +
+            moe_layers[1] * moe_layer_host(spec, moe_overlap, true) +
             recomputed * host.per_recompute.value) *
                (1.0 - spec.graph_share) +
            layers * per_layer +

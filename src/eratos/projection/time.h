@@ -33,6 +33,7 @@ struct PassTime {
   double hidden = 0;   // communication beside compute, on whichever stream
   double may_hide = 0;  // the same if there were compute enough
   double kernels = 0;  // launches
+  double experts = 0;  // local experts that the host goes through, of every grouped product
   double flops = 0;    // matrix FLOPs, recomputed ones included
   std::array<double, kModules> module{};
 
@@ -48,6 +49,7 @@ struct ProgramTime {
   PassTime weight_gradient;
   bool layer = false;  // a transformer layer: the host pays per_layer for it
   bool moe = false;
+  bool shared = false;  // with shared experts
   double recomputed = 0;  // modules made again by themselves in backward
 };
 

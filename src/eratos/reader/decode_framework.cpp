@@ -103,6 +103,7 @@ void for_each_field(Profile& p, See&& see) {
   see("host", "per_moe_router_s", p.host.per_moe_router);
   see("host", "per_moe_wait_s", p.host.per_moe_wait);
   see("host", "per_moe_overlap_s", p.host.per_moe_overlap);
+  see("host", "per_local_expert_s", p.host.per_local_expert);
   see("host", "per_recompute_s", p.host.per_recompute);
   see("host", "overlap_exponent", p.host.overlap_exponent);
   see("host", "tp_overlap_exponent", p.host.tp_overlap_exponent);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -5,6 +6,7 @@
 #ifdef ERATOS_TBB
 #include <tbb/blocked_range.h>
 #include <tbb/enumerable_thread_specific.h>
+#include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 #endif
@@ -16,8 +18,8 @@ namespace eratos::apps {
 namespace {
 
 #ifdef ERATOS_TBB
-// Neighbours in a batch of screens share a layer's shapes, and those of bounds some: hand them out in
-// runs.
+// Neighbours in a batch of screens share a layer's shapes, and those of bounds some: hand them out
+// in runs.
 std::size_t piece_of(search::Ask::What what) {
   switch (what) {
     case search::Ask::What::bound:
@@ -29,6 +31,12 @@ std::size_t piece_of(search::Ask::What what) {
   }
   return 2;
 }
+
+// More than the processors would answer nothing sooner, and oneTBB sets aside room for each.
+int threads_for(int asked) {
+  const int most = tbb::info::default_concurrency();
+  return asked > 0 ? std::min(asked, most) : most;
+}
 #endif
 
 class Threads final : public Answers {
@@ -37,7 +45,7 @@ class Threads final : public Answers {
       : run_(run)
 #ifdef ERATOS_TBB
         ,
-        arena_(run.threads > 0 ? run.threads : tbb::task_arena::automatic)
+        arena_(threads_for(run.threads))
 #endif
   {
   }

@@ -5,6 +5,7 @@
 
 #include "eratos/hardware/cluster.h"
 #include "eratos/reader/catalogue.h"
+#include "eratos/reader/sayable.h"
 #include "eratos/search/nearest.h"
 
 namespace eratos::apps {
@@ -31,7 +32,8 @@ std::vector<report::Nearby> nearby(const Job& job, const job::JobSpec& spec) {
   std::vector<report::Nearby> out;
   const std::vector<hardware::ClusterSpec> larger = larger_than(spec.cluster);
   for (const search::Neighbour& n : search::nearest_that_fit(
-           spec, job.calibration, job.options, kMost, *job.workspace, larger)) {
+           spec, job.calibration, job.options, kMost, *job.workspace, larger,
+           reader::says_offload(spec))) {
     out.push_back({n.change, n.screen.device_peak, n.screen.step_lower_bound});
   }
   return out;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "eratos/parallel/parallel.h"
 #include "eratos/projection/projection.h"
 #include "eratos/reader/catalogue.h"
+#include "eratos/reader/sayable.h"
 #include "eratos/search/nearest.h"
 
 namespace eratos::search {
@@ -157,6 +160,52 @@ TEST_F(Nearest, NoChangeContainsAnother) {
     EXPECT_EQ(n.change.find("batch.micro="), std::string::npos) << n.change;
     EXPECT_EQ(n.change.find("recompute.granularity=full"), std::string::npos) << n.change;
   }
+}
+
+// A pair of steps that sets what one step sets does not stand in its place: tp 4 alone divides the
+// batch of 6 by dp 2, and so does etp first and then tp.
+TEST_F(Nearest, OneStepIsNotReplacedByTwoOfTheSameSettings) {
+  job::JobSpec s = mixtral();
+  s.framework = *reader::load_framework("nanotron");
+  s.cluster = *reader::load_cluster("mi355x-1x8");
+  s.cluster.accelerator.memory_visible = gib(10'000);
+  s.parallel = {};
+  s.batch = {3, 6, 4096};
+  ASSERT_FALSE(job::check(s, *checked).empty());
+  const std::vector<Neighbour> found = of(s);
+  EXPECT_TRUE(has(found, "parallel.tp=4, parallel.sequence_parallel=true, parallel.etp=1") ||
+              has(found, "parallel.tp=8, parallel.sequence_parallel=true, parallel.etp=1"));
+  for (const Neighbour& n : found) {
+    EXPECT_TRUE(n.changes == 1 || n.change.find("parallel.tp=") == std::string::npos) << n.change;
+  }
+}
+
+TEST_F(Nearest, EverySettingIsSaidOnce) {
+  for (const Neighbour& n : of(mixtral())) {
+    std::set<std::string> said;
+    std::istringstream parts(n.change);
+    for (std::string part; parts >> part;) {
+      const std::string setting = part.substr(0, part.find('='));
+      EXPECT_TRUE(said.insert(setting).second) << n.change;
+    }
+  }
+}
+
+// nanotron keeps its optimizer on the device.
+TEST_F(Nearest, OffloadIsOfferedWhereTheFrameworkHasIt) {
+  job::JobSpec s = mixtral();
+  s.cluster.accelerator.memory_visible = gib(100);
+  const auto offloads = [&](bool can) {
+    const auto found = nearest_that_fit(s, calibration, {}, 100, *workspace, {}, can);
+    return std::any_of(found.begin(), found.end(), [](const Neighbour& n) {
+      return n.change.find("offload") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(offloads(true));
+  EXPECT_FALSE(offloads(false));
+  EXPECT_TRUE(reader::says_offload(s));
+  s.framework = *reader::load_framework("nanotron");
+  EXPECT_FALSE(reader::says_offload(s));
 }
 
 // Where the cluster is too small for anything: the first larger one that is not.

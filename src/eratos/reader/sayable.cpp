@@ -1,6 +1,7 @@
 #include "eratos/reader/sayable.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,8 +57,8 @@ std::string_view path_of(AxisId axis) {
 }
 
 // A job in which the axis means something and every framework's rules are kept.
-job::JobSpec plain_job(const search::Space& space, AxisId axis) {
-  job::JobSpec s = space.base;
+job::JobSpec plain_job(const job::JobSpec& base, AxisId axis) {
+  job::JobSpec s = base;
   const auto order = s.parallel.order;
   s.parallel = {};
   s.parallel.order = order;
@@ -104,8 +105,18 @@ job::JobSpec plain_job(const search::Space& space, AxisId axis) {
   return s;
 }
 
+// Does the target's file bring back what the job has under `path`? Nothing where it is refused for
+// something else.
+std::optional<bool> comes_back(const job::JobSpec& job, std::string_view target,
+                               std::string_view path) {
+  const auto exported = export_job(job, target);
+  if (!exported) return std::nullopt;
+  return std::none_of(exported->unsaid.begin(), exported->unsaid.end(),
+                      [&](const Unsaid& u) { return u.path.rfind(path, 0) == 0; });
+}
+
 bool is_sayable(const search::Space& space, AxisId axis, std::size_t at, std::string_view target) {
-  job::JobSpec job = plain_job(space, axis);
+  job::JobSpec job = plain_job(space.base, axis);
   search::apply(space, axis, at, job);
   if (axis == AxisId::split && job.layout.stages.empty()) return true;
   if (axis == AxisId::sharding && job.parallel.sharding == parallel::Sharding::none) {
@@ -116,11 +127,7 @@ bool is_sayable(const search::Space& space, AxisId axis, std::size_t at, std::st
     const auto* facts = parallel::find_schedule_facts(job.schedule.algorithm);
     if (facts != nullptr) job.parallel.vpp = facts->least_vpp;
   }
-  const auto exported = export_job(job, target);
-  if (!exported) return true;  // refused for something else
-  const std::string_view path = path_of(axis);
-  return std::none_of(exported->unsaid.begin(), exported->unsaid.end(),
-                      [&](const Unsaid& u) { return u.path.rfind(path, 0) == 0; });
+  return comes_back(job, target, path_of(axis)).value_or(true);
 }
 
 }  // namespace
@@ -128,25 +135,28 @@ bool is_sayable(const search::Space& space, AxisId axis, std::size_t at, std::st
 search::LayerFreedom layer_freedom(const search::Space& space, std::string_view target) {
   search::LayerFreedom out;
   if (target.empty()) return out;
-  const auto says = [&](const job::JobSpec& job, std::string_view path) {
-    const auto exported = export_job(job, target);
-    return exported && std::none_of(exported->unsaid.begin(), exported->unsaid.end(),
-                                    [&](const Unsaid& u) { return u.path.rfind(path, 0) == 0; });
-  };
   // The first two alone: no pattern that repeats.
-  job::JobSpec sets = plain_job(space, AxisId::recompute);
+  job::JobSpec sets = plain_job(space.base, AxisId::recompute);
   sets.recompute.granularity = job::Granularity::full;
   sets.recompute.layer_ids = {0, 1};
-  out.sets = says(sets, path_of(AxisId::recompute));
+  out.sets = comes_back(sets, target, path_of(AxisId::recompute)).value_or(false);
   // Fewer on the first stage, most on the second: more than a rule that spares the ends.
-  job::JobSpec split = plain_job(space, AxisId::split);
+  job::JobSpec split = plain_job(space.base, AxisId::split);
   split.layout.stages = search::balanced_stages(split, split.parallel.pp);
   if (split.layout.stages[0].layers > 1) {
     --split.layout.stages[0].layers;
     ++split.layout.stages[1].layers;
   }
-  out.splits = says(split, path_of(AxisId::split));
+  out.splits = comes_back(split, target, path_of(AxisId::split)).value_or(false);
   return out;
+}
+
+bool says_offload(const job::JobSpec& job) {
+  const std::string_view target = target_of(job.framework);
+  if (target.empty()) return true;
+  job::JobSpec plain = plain_job(job, AxisId::offload);
+  plain.offload.optimizer = 1;
+  return comes_back(plain, target, path_of(AxisId::offload)).value_or(true);
 }
 
 std::string_view target_of(const framework::FrameworkProfile& framework) {

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "eratos/framework/profile.h"
+#include "eratos/job/job.h"
 #include "eratos/search/layer_plans.h"
 #include "eratos/search/space.h"
 
@@ -22,8 +23,11 @@ std::string_view target_of(const framework::FrameworkProfile& framework);
 // Drops the values, and notes them in space.left_out.
 void keep_sayable(search::Space& space);
 
-// Can a target's file say any set of recomputed layers, and any split of layers? Everything where there
-// is no writer.
+// Can the framework's own file keep the optimizer on the host? Yes where there is no writer.
+bool says_offload(const job::JobSpec& job);
+
+// Can a target's file say any set of recomputed layers, and any split of layers? Everything where
+// there is no writer.
 search::LayerFreedom layer_freedom(const search::Space& space, std::string_view target);
 
 }  // namespace eratos::reader

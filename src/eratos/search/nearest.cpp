@@ -18,7 +18,11 @@ struct Move {
   job::JobSpec spec;
 };
 
-void say(Move& m, const std::string& what) { m.name += (m.name.empty() ? "" : ", ") + what; }
+std::string joined(const std::string& before, const std::string& what) {
+  return before.empty() || what.empty() ? before + what : before + ", " + what;
+}
+
+void say(Move& m, const std::string& what) { m.name = joined(m.name, what); }
 
 // Explicit stages belong to the pp and vpp they were written for. What is dropped is said.
 void forget_layout(Move& m) {
@@ -229,7 +233,7 @@ void add_schedule(std::vector<Move>& moves, const job::JobSpec& from) {
   }
 }
 
-std::vector<Move> moves_from(const job::JobSpec& from) {
+std::vector<Move> moves_from(const job::JobSpec& from, bool offload) {
   std::vector<Move> moves;
   add_batch(moves, from);
   add_recompute(moves, from);
@@ -237,22 +241,39 @@ std::vector<Move> moves_from(const job::JobSpec& from) {
   add_schedule(moves, from);
   add_degrees(moves, from);
   add_split(moves, from);
-  add_offload(moves, from);
+  if (offload) add_offload(moves, from);
   return moves;
 }
+
+// parallel.tp=2 and parallel.etp=1 of "parallel.tp=2, parallel.etp=1".
+std::vector<std::string> parts_of(const std::string& change) {
+  std::vector<std::string> out;
+  for (std::size_t begin = 0; begin < change.size();) {
+    const std::size_t end = std::min(change.find(", ", begin), change.size());
+    out.push_back(change.substr(begin, end - begin));
+    begin = end + 2;
+  }
+  return out;
+}
+
+std::string setting_of(const std::string& part) { return part.substr(0, part.find('=')); }
 
 // parallel.tp and parallel.sequence_parallel of "parallel.tp=2, parallel.sequence_parallel=true".
 std::set<std::string> settings_in(const std::string& change) {
   std::set<std::string> out;
-  std::string one;
-  bool value = false;
-  for (const char c : change) {
-    if (c == ',') out.insert(std::exchange(one, {}));
-    if (c == ',' || c == '=') value = c == '=';
-    if (!value && c != ',' && c != ' ') one += c;
-  }
-  out.insert(one);
+  for (const std::string& part : parts_of(change)) out.insert(setting_of(part));
   return out;
+}
+
+// `then` behind `before`, each setting once: what is said last holds.
+// Worked example: "parallel.etp=2" and "parallel.tp=4, parallel.etp=2".
+std::string after(const std::string& before, const std::string& then) {
+  const std::set<std::string> again = settings_in(then);
+  std::string out;
+  for (const std::string& part : parts_of(before)) {
+    if (!again.contains(setting_of(part))) out = joined(out, part);
+  }
+  return joined(out, then);
 }
 
 // A change that also makes another one, which fits by itself, is no answer of its own.
@@ -271,19 +292,19 @@ void drop_supersets(std::vector<Neighbour>& sorted) {
 class Nearest {
  public:
   Nearest(const calibration::Calibration& calibration, const projection::Options& options,
-          projection::Workspace& w)
-      : calibration_(calibration), options_(options), w_(w) {}
+          projection::Workspace& w, bool offload)
+      : calibration_(calibration), options_(options), w_(w), offload_(offload) {}
 
   // The best of each set of settings within two changes; two only where `enough` are not found with
   // one. Where two do not do: a third from those of the two that come nearest.
   std::vector<Neighbour> of(const job::JobSpec& spec, std::size_t enough) {
     std::vector<Neighbour> found;
     too_big_.clear();
-    const std::vector<Move> first = moves_from(spec);
+    const std::vector<Move> first = moves_from(spec, offload_);
     for (const Move& m : first) consider(m, "", 1, found);
     if (found.size() < enough) {
       for (const Move& m : first) {
-        for (const Move& second : moves_from(m.spec)) {
+        for (const Move& second : moves_from(m.spec, offload_)) {
           // A second step on the first axis undoes or repeats it.
           const auto axis = [](const std::string& name) { return name.substr(0, name.find('=')); };
           if (axis(second.name) <= axis(m.name)) continue;
@@ -293,7 +314,7 @@ class Nearest {
     }
     if (found.empty()) {
       for (const Neighbour& near : std::exchange(too_big_, {})) {
-        for (const Move& m : moves_from(near.spec)) {
+        for (const Move& m : moves_from(near.spec, offload_)) {
           const std::set<std::string> before = settings_in(near.change);
           const std::set<std::string> then = settings_in(m.name);
           const bool again = std::any_of(then.begin(), then.end(), [&](const std::string& setting) {
@@ -323,7 +344,7 @@ class Nearest {
                 std::vector<Neighbour>& found) {
     projection::Screen screen;
     const bool good = fits(move.spec, screen);
-    const std::string change = before.empty() ? move.name : before + ", " + move.name;
+    const std::string change = after(before, move.name);
     if (!good) {
       if (screen.least_peak.value > 0) keep_nearest({move.spec, change, changes, screen});
       return;
@@ -335,7 +356,8 @@ class Nearest {
     Neighbour neighbour{move.spec, change, changes, screen};
     if (alike == found.end()) {
       found.push_back(std::move(neighbour));
-    } else if (screen.step_lower_bound < alike->screen.step_lower_bound) {
+    } else if (changes == alike->changes &&
+               screen.step_lower_bound < alike->screen.step_lower_bound) {
       *alike = std::move(neighbour);
     }
   }
@@ -355,6 +377,7 @@ class Nearest {
   const calibration::Calibration& calibration_;
   const projection::Options& options_;
   projection::Workspace& w_;
+  bool offload_;
   std::vector<Neighbour> too_big_;
   std::unique_ptr<job::CheckedJob> checked_ = std::make_unique<job::CheckedJob>();
 };
@@ -399,8 +422,9 @@ std::vector<Neighbour> nearest_that_fit(const job::JobSpec& spec,
                                         const calibration::Calibration& calibration,
                                         const projection::Options& options, std::size_t max,
                                         projection::Workspace& w,
-                                        std::span<const hardware::ClusterSpec> larger) {
-  Nearest nearest(calibration, options, w);
+                                        std::span<const hardware::ClusterSpec> larger,
+                                        bool offload) {
+  Nearest nearest(calibration, options, w, offload);
   std::vector<Neighbour> found = nearest.of(spec, max);
   if (found.size() > max) found.resize(max);
   std::vector<Neighbour> more;

@@ -334,8 +334,10 @@ job::JobSpec drawn_titan_job(Rng& rng) {
   const int shared = 256 / (job.parallel.tp * job.parallel.pp);
   job.parallel.sharding = pick(rng, {parallel::Sharding::none, parallel::Sharding::zero2,
                                      parallel::Sharding::zero3, parallel::Sharding::hsdp});
+  // Ranks of context parallelism always share what is sharded.
+  if (job.parallel.sharding == parallel::Sharding::none) job.parallel.cp = 1;
   if (job.parallel.sharding == parallel::Sharding::hsdp) {
-    // One shard a replica is read as DDP: more than cp ranks share a copy.
+    // One shard a replica is DDP without context parallelism: more ranks share a copy.
     job.parallel.hsdp_group = pick(rng, {shared / 2, std::max(shared / 4, 4)});
   }
   if (job.parallel.pp > 1) {

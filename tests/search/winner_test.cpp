@@ -18,6 +18,7 @@
 #include "eratos/reader/sayable.h"
 #include "eratos/search/legality.h"
 #include "eratos/search/space.h"
+#include "eratos/search/walk.h"
 
 namespace eratos::search {
 namespace {
@@ -74,7 +75,8 @@ TEST(Winner, IsTheSameJobAfterItsFile) {
       {"llama3.1-8b", "megatron"},        {"mixtral-8x7b", "megatron"},
       {"deepseek-v3", "megatron"},        {"llama3.1-8b", "primus-megatron"},
       {"mixtral-8x7b", "primus-megatron"}, {"deepseek-v3", "primus-megatron"},
-      {"llama3.1-8b", "nanotron"}};
+      {"llama3.1-8b", "nanotron"},        {"llama3.1-8b", "torchtitan"},
+      {"qwen3-30b-a3b", "torchtitan"},    {"deepseek-v3-nomtp", "torchtitan"}};
   Rng rng(81);
   for (const auto& [model, framework] : pairs) {
     const job::JobSpec base = base_of(model, framework);
@@ -85,17 +87,26 @@ TEST(Winner, IsTheSameJobAfterItsFile) {
   }
 }
 
-// torchtitan's file cuts stages its own way, shards wherever it can, and has groups of whole
-// replicas: the little that is left is told when the winner is written.
-TEST(Winner, TorchtitanSaysAllButStagesAndGroups) {
-  Rng rng(82);
-  for (const std::string& what :
-       changed_in(base_of("llama3.1-8b", "torchtitan"), "torchtitan", 200, rng)) {
-    const std::string path = what.substr(0, what.find(':'));
-    EXPECT_TRUE(path == "parallel.layout" || path == "parallel.vpp" || path == "sharding.stage" ||
-                path == "sharding.group")
-        << what;
+// What is left out for it says so: as values of an axis, or as a rule with its count.
+TEST(Winner, WhatTorchtitansFileCannotSayIsARuleWithItsReason) {
+  Space space = *space_of(base_of("qwen3-30b-a3b", "torchtitan"),
+                          std::vector<std::string>{"tp=1,2,4", "etp=1,2,4", "ep=1,2,4", "cp=1,2",
+                                                   "sp=false,true", "sharding=none,zero3,hsdp:8",
+                                                   "rest=job"});
+  reader::keep_sayable(space);
+  const Count counted = count(space);
+  for (const char* name : {"file-expert-tensor", "file-sharding"}) {
+    std::uint64_t removed = 0;
+    for (std::size_t i = 0; i < rules().size(); ++i) {
+      if (rules()[i].name == name) removed = counted.removed.by_rule[i];
+    }
+    EXPECT_GT(removed, 0U) << name;
   }
+  Space all = *space_of(base_of("llama3.1-8b", "torchtitan"), {});
+  reader::keep_sayable(all);
+  EXPECT_TRUE(std::any_of(all.left_out.begin(), all.left_out.end(), [](const auto& v) {
+    return v.axis == AxisId::split && v.word == "balanced";
+  }));
 }
 
 TEST(Winner, ValuesWithoutAWordAreLeftOutUnlessNamed) {

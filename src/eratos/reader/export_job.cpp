@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <utility>
 
+#include "eratos/job/placement.h"
 #include "eratos/reader/export_rows.h"
 #include "eratos/reader/fields.h"
 #include "eratos/reader/import_report.h"
@@ -230,6 +232,25 @@ bool same_schedule(const job::JobSpec& a, const job::JobSpec& b) {
   return name(a) == name(b);
 }
 
+// Stages written out, and the framework's rule that deals the same ones.
+bool same_stages(const job::JobSpec& a, const job::JobSpec& b) {
+  const auto placed = [](const job::JobSpec& job) {
+    auto out = std::make_unique<job::CheckedJob>();
+    out->padded_vocab = job.model.vocab;  // a rule that weighs the output layer looks at it
+    Diagnostics faults;
+    job::place_layers(job, *out, faults);
+    return faults.empty() ? std::move(out) : nullptr;
+  };
+  const auto mine = placed(a);
+  const auto its = placed(b);
+  return mine && its &&
+         std::equal(mine->stages.begin(), mine->stages.end(), its->stages.begin(),
+                    its->stages.end(), [](const job::VirtualStage& x, const job::VirtualStage& y) {
+                      return x.first_layer == y.first_layer && x.layers == y.layers &&
+                             x.mtp == y.mtp && x.embedding == y.embedding && x.output == y.output;
+                    });
+}
+
 }  // namespace
 
 std::vector<Unsaid> unsaid_of(const job::JobSpec& job, const job::JobSpec& again) {
@@ -251,6 +272,7 @@ std::vector<Unsaid> unsaid_of(const job::JobSpec& job, const job::JobSpec& again
   for (const auto& [path, value] : mine) {
     if (said_above(path)) continue;
     if (path == "schedule.algorithm" && same_schedule(job, again)) continue;
+    if (path == "parallel.layout" && same_stages(job, again)) continue;
     const auto found = its.find(path);
     const std::string read = found == its.end() ? "" : found->second;
     if (!said_elsewhere(path) && value != read) out.push_back({path, value, read});

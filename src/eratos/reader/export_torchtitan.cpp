@@ -110,7 +110,7 @@ class TorchtitanWriter {
     int shard = -1;
     int replicas = 1;
     const int all = dp() * std::max(1, p_.cp);
-    if (p_.sharding == parallel::Sharding::none && dp() > 1) {
+    if (p_.sharding == parallel::Sharding::none) {
       shard = 1;
       replicas = dp();
     } else if (p_.sharding == parallel::Sharding::hsdp && p_.hsdp_group > 0 &&
@@ -119,7 +119,7 @@ class TorchtitanWriter {
       shard = p_.hsdp_group / std::max(1, p_.cp);
     }
     count("parallelism.data_parallel_replicate_degree", replicas);
-    count("parallelism.data_parallel_shard_degree", replicas == 1 ? -1 : shard);
+    count("parallelism.data_parallel_shard_degree", shard);
     const bool keeps = p_.sharding == parallel::Sharding::zero1 ||
                        p_.sharding == parallel::Sharding::zero2;
     word("parallelism.fsdp_reshard_after_forward",

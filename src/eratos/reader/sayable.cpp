@@ -56,6 +56,12 @@ std::string_view path_of(AxisId axis) {
   }
 }
 
+void set_stages(job::JobSpec& s, int pp) {
+  s.parallel.pp = pp;
+  s.cluster.nodes = pp;
+  s.batch.global = s.cluster.gpus() * 8;
+}
+
 // A job in which the axis means something and every framework's rules are kept.
 job::JobSpec plain_job(const job::JobSpec& base, AxisId axis) {
   job::JobSpec s = base;
@@ -77,9 +83,7 @@ job::JobSpec plain_job(const job::JobSpec& base, AxisId axis) {
       break;
     case AxisId::split:
       // Stages that differ: a split of equal ones says nothing.
-      s.parallel.pp = s.model.layers() % 3 != 0 ? 3 : 5;
-      s.cluster.nodes = s.parallel.pp;
-      s.batch.global = s.cluster.gpus() * 8;
+      set_stages(s, s.model.layers() % 3 != 0 ? 3 : 5);
       break;
     case AxisId::schedule:
     case AxisId::order:
@@ -115,10 +119,23 @@ std::optional<bool> comes_back(const job::JobSpec& job, std::string_view target,
                       [&](const Unsaid& u) { return u.path.rfind(path, 0) == 0; });
 }
 
+// The stages of a split, for every number of them up to 16 that the layers do not divide into.
+bool is_sayable_split(const search::Space& space, std::size_t at, std::string_view target) {
+  for (int pp = 2; pp <= 16; ++pp) {
+    job::JobSpec job = plain_job(space.base, AxisId::split);
+    if (job.model.layers() % pp == 0) continue;
+    set_stages(job, pp);
+    search::apply(space, AxisId::split, at, job);
+    if (job.layout.stages.empty()) return true;
+    if (!comes_back(job, target, path_of(AxisId::split)).value_or(true)) return false;
+  }
+  return true;
+}
+
 bool is_sayable(const search::Space& space, AxisId axis, std::size_t at, std::string_view target) {
+  if (axis == AxisId::split) return is_sayable_split(space, at, target);
   job::JobSpec job = plain_job(space.base, axis);
   search::apply(space, axis, at, job);
-  if (axis == AxisId::split && job.layout.stages.empty()) return true;
   if (axis == AxisId::sharding && job.parallel.sharding == parallel::Sharding::none) {
     job.overlap.param_gather = false;
   }
@@ -171,6 +188,8 @@ std::string_view target_of(const framework::FrameworkProfile& framework) {
 void keep_sayable(search::Space& space) {
   const std::string_view target = target_of(space.base.framework);
   if (target.empty()) return;
+  const bool titan = target == "torchtitan";
+  space.file = {.expert_tensor_all_or_none = titan, .sharding_spans_cp = titan};
   for (std::size_t i = 0; i < search::kAxes; ++i) {
     const auto axis = static_cast<AxisId>(i);
     if (space.named[i] || path_of(axis).empty() || space.axes[i].size() < 2) continue;

@@ -2,7 +2,8 @@
 //
 // A winner that cannot be written down cannot be run. Every default value of an axis is put into a
 // plain job, written for the framework and read again; a value that comes back as another is left
-// out of the axis. Axes that the user named are left alone.
+// out of the axis. Axes that the user named are left alone. What a file cannot say of several axes
+// at once is a rule of legality (Space::FileLimits), which is counted and gives its reason.
 //
 // Worked example: torchtitan's file has no optimizer on the host, so that axis keeps 0 alone;
 // Megatron-LM has no option that recomputes rotary embeddings.

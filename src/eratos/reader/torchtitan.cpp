@@ -125,8 +125,10 @@ void read_sharding(Translation& t, const Degrees& d) {
   const int replicas = t.integer(kReplicate).value_or(1);
   const std::string reshard = t.word(kReshard).value_or("default");
   if (shard > 0) t.follows.accelerators = replicas * shard * d.tp * d.pp * d.cp;
-  if (shard == 1 && replicas != 1) {
-    t.put("sharding.stage", Node::string("none"), kShard, "replicated: DDP");
+  // Ranks of context parallelism always share what is sharded.
+  if (shard == 1 && d.cp == 1) {
+    t.put("sharding.stage", Node::string("none"), kShard,
+          replicas == 1 ? "one rank" : "replicated: DDP");
     return;
   }
   if (replicas > 1) {

@@ -383,6 +383,20 @@ bool moe_overlap_chunks(const Partial& p) {
   return p.job.overlap.moe_a2a && p.job.parallel.pp > 1 && p.job.parallel.vpp == 1;
 }
 
+// Without expert parallelism experts are cut as everything else is.
+bool file_expert_tensor(const Partial& p) {
+  const ParallelSpec& c = p.job.parallel;
+  if (!p.space.file.expert_tensor_all_or_none || !model::is_moe(p.job.model)) return false;
+  return c.etp != c.tp && (c.ep == 1 || c.etp != 1);
+}
+
+bool file_sharding(const Partial& p) {
+  const ParallelSpec& c = p.job.parallel;
+  if (!p.space.file.sharding_spans_cp || c.cp == 1) return false;
+  return c.sharding == Sharding::none ||
+         (c.sharding == Sharding::hsdp && c.hsdp_group % c.cp != 0);
+}
+
 // --- repeat -------------------------------------------------------------------------------------
 
 // HSDP whose one group is all the ranks.
@@ -598,6 +612,14 @@ constexpr Rule kRules[] = {
     {"moe-overlap-chunks", Ground::framework, axes({AxisId::pp, AxisId::vpp, AxisId::overlap_moe}),
      moe_overlap_chunks, "under a pipeline, overlapped expert traffic needs chunks",
      kMegatronConfig},
+
+    {"file-expert-tensor", Ground::framework, axes({AxisId::tp, AxisId::ep, AxisId::etp}),
+     file_expert_tensor, "its file cuts experts by tp or not at all, and by tp without ep",
+     "pytorch/torchtitan config/job_config.py, expert_tensor_parallel_degree; "
+     "distributed/parallel_dims.py"},
+    {"file-sharding", Ground::framework, axes({AxisId::cp, AxisId::sharding}), file_sharding,
+     "its file shards over cp's ranks wherever there are some, in whole groups of them",
+     "pytorch/torchtitan distributed/parallel_dims.py, mesh dp_shard_cp"},
 
     {"hsdp-is-zero3", Ground::repeat, kDegrees | axis_bit(AxisId::sharding), hsdp_is_zero3,
      "HSDP in one group of all ranks is zero3", kOwn},

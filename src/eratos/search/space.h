@@ -120,6 +120,12 @@ struct Space {
     std::string word;
   };
   std::vector<LeftOut> left_out;  // default values that whoever made the space has dropped
+  // What no file of the job's framework says, of several axes at once (reader/sayable.h).
+  struct FileLimits {
+    bool expert_tensor_all_or_none = false;  // etp is 1 or tp
+    bool sharding_spans_cp = false;          // cp's ranks share what is sharded
+  };
+  FileLimits file;
 
   const std::vector<Value>& values(AxisId axis) const {
     return axes[static_cast<std::size_t>(axis)];

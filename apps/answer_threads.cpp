@@ -41,11 +41,14 @@ int threads_for(int asked) {
 
 class Threads final : public Answers {
  public:
-  explicit Threads(const SearchRun& run)
-      : run_(run)
+  Threads(const search::Space& space, const calibration::Calibration& calibration,
+          const projection::Options& options, [[maybe_unused]] int threads)
+      : space_(space),
+        calibration_(calibration),
+        options_(options)
 #ifdef ERATOS_TBB
         ,
-        arena_(threads_for(run.threads))
+        arena_(threads_for(threads))
 #endif
   {
   }
@@ -70,10 +73,12 @@ class Threads final : public Answers {
 
  private:
   std::unique_ptr<search::Evaluator> make() const {
-    return std::make_unique<search::Evaluator>(run_.space, run_.calibration, run_.options);
+    return std::make_unique<search::Evaluator>(space_, calibration_, options_);
   }
 
-  const SearchRun run_;
+  const search::Space& space_;
+  const calibration::Calibration& calibration_;
+  projection::Options options_;
 #ifdef ERATOS_TBB
   tbb::task_arena arena_;
   tbb::enumerable_thread_specific<std::unique_ptr<search::Evaluator>> evaluators_{
@@ -85,8 +90,10 @@ class Threads final : public Answers {
 
 }  // namespace
 
-std::unique_ptr<Answers> answers_of_threads(const SearchRun& run) {
-  return std::make_unique<Threads>(run);
+std::unique_ptr<Answers> answers_of_threads(const search::Space& space,
+                                            const calibration::Calibration& calibration,
+                                            const projection::Options& options, int threads) {
+  return std::make_unique<Threads>(space, calibration, options, threads);
 }
 
 }  // namespace eratos::apps

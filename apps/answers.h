@@ -5,8 +5,10 @@
 #include <memory>
 #include <span>
 
-#include "apps/search_run.h"
+#include "eratos/calibration/calibration.h"
+#include "eratos/projection/projection.h"
 #include "eratos/search/evaluate.h"
+#include "eratos/search/space.h"
 
 namespace eratos::apps {
 
@@ -17,7 +19,9 @@ class Answers {
   virtual void answer(std::span<const search::Ask> asks, std::span<search::Tell> tells) = 0;
 };
 
-// On run.threads threads. What `run` refers to outlives it.
-std::unique_ptr<Answers> answers_of_threads(const SearchRun& run);
+// On so many threads; 0: as many as the machine has. All that it refers to outlives it.
+std::unique_ptr<Answers> answers_of_threads(const search::Space& space,
+                                            const calibration::Calibration& calibration,
+                                            const projection::Options& options, int threads);
 
 }  // namespace eratos::apps

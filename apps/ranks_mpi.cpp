@@ -196,8 +196,7 @@ int serve() {
       problem = std::make_unique<Problem>();
       const bool good = store::from_bytes(message->bytes, *problem);
       ERATOS_CHECK(good);
-      answers =
-          answers_of_threads({problem->space, problem->calibration, problem->options, threads});
+      answers = answers_of_threads(problem->space, problem->calibration, problem->options, threads);
       continue;
     }
     Piece piece;
@@ -212,7 +211,8 @@ int serve() {
 class Ranks final : public Answers {
  public:
   explicit Ranks(const SearchRun& run)
-      : threads_(run.threads), own_(answers_of_threads(here(run))) {
+      : threads_(run.threads),
+        own_(answers_of_threads(run.space, run.calibration, run.options, threads_of(0))) {
     const std::string problem = store::bytes_of(Problem{run.space, run.calibration, run.options});
     for (std::size_t i = 1; i < world().ranks.size(); ++i) {
       send(static_cast<int>(i), kProblem, problem);
@@ -260,12 +260,6 @@ class Ranks final : public Answers {
     std::size_t count = 0;
     Clock::time_point since;
   };
-
-  SearchRun here(const SearchRun& run) const {
-    SearchRun out = run;
-    out.threads = threads_of(0);
-    return out;
-  }
 
   // --threads is of each rank.
   int threads_of(std::size_t rank) const {

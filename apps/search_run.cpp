@@ -82,7 +82,9 @@ class Reporter {
 bool run_method(search::Method& method, const SearchRun& run) {
   const Interruptible guard;
   std::unique_ptr<Answers> answers = answers_of_ranks(run);
-  if (answers == nullptr) answers = answers_of_threads(run);
+  if (answers == nullptr) {
+    answers = answers_of_threads(run.space, run.calibration, run.options, run.threads);
+  }
   if (run.store != nullptr) answers = run.store->before(run, std::move(answers));
   Reporter reporter(run);
   std::vector<search::Tell> tells;

@@ -88,8 +88,11 @@ const TailCount& Tails::of_prefix() {
   for (const std::size_t axis : read_) {
     key = key * cursor_.space.axes[axis].size() + cursor_.at.at[axis];
   }
+  if (last_ != nullptr && key == last_key_) return *last_;
   const auto [at, fresh] = known_.try_emplace(key);
   TailCount& tail = at->second;
+  last_key_ = key;
+  last_ = &tail;
   if (!fresh) return tail;
   Removed removed;
   walk_.restart();

@@ -96,6 +96,8 @@ class Tails {
   Walk walk_;
   std::vector<std::size_t> read_;  // axes of the prefix that those rules read
   std::unordered_map<std::uint64_t, TailCount> known_;
+  std::uint64_t last_key_ = 0;
+  const TailCount* last_ = nullptr;  // of that key
 };
 void add(const TailCount& tail, Removed& to);
 

@@ -22,6 +22,7 @@
 #include "eratos/projection/projection.h"
 #include "eratos/projection/time.h"
 #include "eratos/reader/catalogue.h"
+#include "eratos/reader/sayable.h"
 #include "eratos/search/axes.h"
 #include "eratos/search/evaluate.h"
 #include "eratos/search/layer_plans.h"
@@ -248,6 +249,10 @@ TEST(Layers, TheOtherModesEqualBruteForce) {
     LayerMode mode{first ? LayerMode::What::first : LayerMode::What::all, {}};
     mode.recompute.granularity = first || rng.below(2) == 0 ? job::Granularity::full
                                                             : job::Granularity::selective;
+    // Layers by their numbers, wherever they stand.
+    const bool some = !first && mode.recompute.granularity == job::Granularity::full &&
+                      rng.below(2) == 0;
+    for (int i = 1; some && i < s.model.layers(); i += 2) mode.recompute.layer_ids.push_back(i);
     double best = StageSearch::kNever;
     for (const std::vector<int>& deal :
          deals_of(s.model.layers(), s.parallel.pp, s.mtp && s.model.mtp_layers > 0 ? 0 : 1)) {
@@ -266,7 +271,7 @@ TEST(Layers, TheOtherModesEqualBruteForce) {
     if (plan.stages.empty()) continue;
     const projection::Projection mine = judge.of(with(plan, s));
     ASSERT_TRUE(mine.memory.fits);
-    ASSERT_TRUE(plan.recompute.layer_ids.empty());
+    ASSERT_EQ(plan.recompute.layer_ids, mode.recompute.layer_ids);
     ASSERT_EQ(mine.time.step.value, plan.step) << s.model.name;
     ASSERT_NEAR(plan.step / best, 1, 1e-11) << s.model.name;
     ++answered;
@@ -307,6 +312,43 @@ TEST(Layers, LessMemoryIsNeverFaster) {
   }
   EXPECT_GE(recomputed, 4);
   EXPECT_GE(most, 6);
+}
+
+// What a framework's file cannot say is no mode: Primus takes any layers, Megatron-LM the first of
+// every stage, torchtitan every second, third or fourth.
+TEST(Layers, ModesAreWhatTheFrameworksFileSays) {
+  const auto modes_of = [](const char* framework, LayerFreedom& freedom) {
+    job::JobSpec s = job_of("llama3.1-8b", "h100-sxm-1x8", 64);
+    s.framework = *reader::load_framework(framework);
+    std::vector<std::string> words;
+    for (const AxisFacts& f : kAxisFacts) {
+      if (f.id != AxisId::recompute && f.id != AxisId::split)
+        words.push_back(std::string(f.name) + "=job");
+    }
+    auto space = space_of(s, words);
+    EXPECT_TRUE(space);
+    reader::keep_sayable(*space);
+    freedom = reader::layer_freedom(*space, reader::target_of(s.framework));
+    return layer_modes(*space, freedom);
+  };
+  const auto apart = [](const std::vector<LayerMode>& modes) {
+    return std::count_if(modes.begin(), modes.end(), [](const LayerMode& m) {
+      return m.what == LayerMode::What::all && !m.recompute.layer_ids.empty();
+    });
+  };
+  LayerFreedom freedom;
+  const std::vector<LayerMode> primus = modes_of("primus-megatron", freedom);
+  EXPECT_TRUE(freedom.sets && freedom.splits);
+  EXPECT_EQ(primus[0].what, LayerMode::What::each);
+  EXPECT_EQ(apart(primus), 0);
+  const std::vector<LayerMode> megatron = modes_of("megatron", freedom);
+  EXPECT_TRUE(!freedom.sets && !freedom.every && freedom.splits);
+  EXPECT_EQ(megatron[0].what, LayerMode::What::first);
+  EXPECT_EQ(apart(megatron), 0);
+  const std::vector<LayerMode> titan = modes_of("torchtitan", freedom);
+  EXPECT_TRUE(!freedom.sets && freedom.every);
+  EXPECT_EQ(titan[0].what, LayerMode::What::all);
+  EXPECT_EQ(apart(titan), 3);
 }
 
 struct Large {

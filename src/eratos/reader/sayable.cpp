@@ -157,12 +157,18 @@ search::LayerFreedom layer_freedom(const search::Space& space, std::string_view 
   sets.recompute.granularity = job::Granularity::full;
   sets.recompute.layer_ids = {0, 1};
   out.sets = comes_back(sets, target, path_of(AxisId::recompute)).value_or(false);
-  // Fewer on the first stage, most on the second: more than a rule that spares the ends.
+  sets.recompute.layer_ids.clear();
+  for (int i = 1; i < sets.model.layers(); i += 2) sets.recompute.layer_ids.push_back(i);
+  out.every = comes_back(sets, target, path_of(AxisId::recompute)).value_or(false);
+  // Ends that have fewer, and a second stage that is unlike those behind it: no rule deals so.
   job::JobSpec split = plain_job(space.base, AxisId::split);
-  split.layout.stages = search::balanced_stages(split, split.parallel.pp);
-  if (split.layout.stages[0].layers > 1) {
-    --split.layout.stages[0].layers;
-    ++split.layout.stages[1].layers;
+  constexpr int kStages = 5;
+  set_stages(split, kStages);
+  split.layout.stages = search::balanced_stages(split, kStages);
+  if (split.layout.stages.front().layers > 1 && split.layout.stages.back().layers > 1) {
+    --split.layout.stages.front().layers;
+    split.layout.stages[1].layers += 2;
+    --split.layout.stages.back().layers;
   }
   out.splits = comes_back(split, target, path_of(AxisId::split)).value_or(false);
   return out;

@@ -61,6 +61,13 @@ std::vector<LayerMode> layer_modes(const Space& space, const LayerFreedom& freed
     const bool each = freedom.sets && has_policy(r);
     out.push_back({each ? What::each : What::all, r});
   }
+  if (freedom.sets || !freedom.every) return out;
+  constexpr int kMostApart = 4;
+  for (int every = 2; every <= kMostApart; ++every) {
+    job::RecomputeSpec r = whole;
+    for (int i = every - 1; i < space.base.model.layers(); i += every) r.layer_ids.push_back(i);
+    out.push_back({What::all, r});
+  }
   return out;
 }
 

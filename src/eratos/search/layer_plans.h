@@ -24,6 +24,7 @@ namespace eratos::search {
 // What the framework's own file can say.
 struct LayerFreedom {
   bool sets = true;    // any set of layers that are recomputed
+  bool every = true;   // every second layer, every third, ...
   bool splits = true;  // any split of layers over stages
 };
 

@@ -146,33 +146,34 @@ void Layers::choose_each(int rank, int first, int count, Choice& out) {
   }
 }
 
+// Where the mode leaves nothing open.
+std::vector<std::uint8_t> Layers::given_set(int first, int count) const {
+  if (mode_.what == LayerMode::What::first) return first_of(count, first_layers_);
+  std::vector<std::uint8_t> full(at(count), 0);
+  for (int n = 0; n < count; ++n)
+    full[at(n)] = lower::recomputed_in_full(spec_.recompute, first + n, n) ? 1 : 0;
+  return full;
+}
+
 Layers::Choice Layers::choose(int rank, int first, int count) {
   Choice out;
-  switch (mode_.what) {
-    case LayerMode::What::each:
-      choose_each(rank, first, count, out);
-      break;
-    case LayerMode::What::first:
-      try_set(rank, first, first_of(count, first_layers_), out);
-      break;
-    case LayerMode::What::all: {
-      std::vector<std::uint8_t> full(at(count), 0);
-      for (int n = 0; n < count; ++n)
-        full[at(n)] = lower::recomputed_in_full(spec_.recompute, first + n, n) ? 1 : 0;
-      try_set(rank, first, full, out);
-      break;
-    }
+  if (mode_.what == LayerMode::What::each) {
+    choose_each(rank, first, count, out);
+  } else {
+    try_set(rank, first, given_set(first, count), out);
   }
   return out;
 }
 
 const Layers::Choice& Layers::choice_of(int rank, int first, int count) {
   std::string key{static_cast<char>(rank & 0xff), static_cast<char>(rank >> 8)};
-  if (mode_.what == LayerMode::What::first) key += std::to_string(std::min(count, first_layers_)) + ':';
+  const bool open = mode_.what == LayerMode::What::each;
+  const std::vector<std::uint8_t> full = open ? std::vector<std::uint8_t>(at(count)) : given_set(first, count);
   for (int n = 0; n < count; ++n) {
     const std::uint16_t id = class_of(first + n, n);
     key += static_cast<char>(id & 0xff);
     key += static_cast<char>(id >> 8);
+    key += static_cast<char>(full[at(n)]);
   }
   const auto [place, fresh] = known_.try_emplace(std::move(key), nullptr);
   if (fresh) {

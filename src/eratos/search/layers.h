@@ -100,6 +100,7 @@ class Layers {
   };
 
   const Choice& choice_of(int rank, int first, int count);
+  std::vector<std::uint8_t> given_set(int first, int count) const;
   Choice choose(int rank, int first, int count);
   void choose_each(int rank, int first, int count, Choice& out);
   // True where it fits.
@@ -120,7 +121,7 @@ class Layers {
   int first_layers_ = 0;  // of `first`: how many
   int most_first_ = 0;
   std::deque<Choice> choices_;
-  std::unordered_map<std::string, const Choice*> known_;  // by rank and kinds of layers
+  std::unordered_map<std::string, const Choice*> known_;  // by rank, and kinds of its layers
   std::unique_ptr<StageTable> table_;
   std::vector<double> least_;  // [(p + 1) * (L + 1)] of the ranks from there on
   int next_rank_ = 0;          // to be priced, the last first

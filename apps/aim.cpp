@@ -76,6 +76,13 @@ void read_failures(const Arguments& arguments, search::Failures& out, Diagnostic
     bad.push_back(
         {.message = "`--restart` without `--mtbf`", .cure = "say how often a node fails"});
   }
+  if (!fails && arguments.has("--checkpoint-every") && !arguments.has("--checkpoint-write")) {
+    bad.push_back({.message = "`--checkpoint-every` without `--checkpoint-write`",
+                   .cure = "say how long it takes, e.g. 60s"});
+  }
+  if (arguments.has("--checkpoint-every") && out.every.value <= 0 && bad.empty()) {
+    bad.push_back({.message = "`--checkpoint-every`: no work between two checkpoints"});
+  }
   if (!fails && arguments.has("--checkpoint-write") && !arguments.has("--checkpoint-every")) {
     bad.push_back({.message = "`--checkpoint-write` without `--mtbf` or `--checkpoint-every`",
                    .cure = "say how often a node fails, or how often a checkpoint is written"});
@@ -103,12 +110,17 @@ void read_prices(const Arguments& arguments, Wishes& out, Diagnostics& bad) {
     const std::string part = equals == std::string::npos ? "" : text.substr(0, equals);
     const Result<double> price =
         price_of(equals == std::string::npos ? text : text.substr(equals + 1));
+    const auto twice = [&](const std::string& whose) {
+      bad.push_back({.message = fmt::format("`--price`: {} has two prices", whose),
+                     .cure = "say one"});
+    };
     if (!price) {
       bad.insert(bad.end(), price.error().begin(), price.error().end());
     } else if (part.empty()) {
+      if (out.price > 0) twice("every part");
       out.price = *price;
     } else if (const auto known = reader::load_accelerator(part); known) {
-      out.prices[known->name] = *price;
+      if (!out.prices.emplace(known->name, *price).second) twice(known->name);
     } else {
       bad.insert(bad.end(), known.error().begin(), known.error().end());
     }
@@ -173,6 +185,11 @@ Result<Wishes> wishes_of(const Arguments& arguments, const std::vector<std::stri
     out.front = {Objective::headroom, Objective::throughput};
   }
   read_flag(arguments, "--tokens", reader::tokens_of, out.tokens, bad);
+  if (arguments.has("--tokens") && bad.empty() && !(out.tokens > 0)) {
+    bad.push_back({.message = fmt::format("`--tokens`: `{}` is no number above 0",
+                                          arguments.value("--tokens")),
+                   .cure = "write the tokens to train on, e.g. 15T"});
+  }
   read_prices(arguments, out, bad);
   read_failures(arguments, out.failures, bad);
   if (!bad.empty()) return faults(std::move(bad));
@@ -197,6 +214,15 @@ Result<search::Aim> aim_of(const Wishes& wishes, const hardware::ClusterSpec& cl
   t.power = search::power_of(cluster);
   t.goodput = search::goodput_of(wishes.failures, cluster.nodes, cluster.gpus());
   Diagnostics bad;
+  const double between = t.goodput.between_failures.value;
+  const double lost = (wishes.failures.write + wishes.failures.restart).value;
+  if (wishes.failures.mtbf_hours > 0 && between <= lost) {
+    bad.push_back({.message = fmt::format("on {} something fails every {:.3g} s, before a restart and "
+                                          "a checkpoint of {:.3g} s together are over",
+                                          cluster.name, between, lost),
+                   .cure = "say a longer --mtbf, fewer --nodes, or less --restart and "
+                           "--checkpoint-write"});
+  }
   std::vector<Objective> asked{wishes.objective};
   for (const search::Limit& limit : wishes.limits) asked.push_back(limit.objective);
   asked.insert(asked.end(), wishes.front.begin(), wishes.front.end());

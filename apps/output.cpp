@@ -5,6 +5,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -36,6 +39,45 @@ int write_named(const std::string& path, const std::string& text, const Argument
   if (written) return kAnswered;
   report_faults(written.error());
   return refusal(path, arguments.has("--force"));
+}
+
+std::string same_file(const Arguments& arguments) {
+  const char* files[] = {"--trace", "--svg", "--html", "--output", "--best", "--store"};
+  const auto place = [&](const char* flag) {
+    std::error_code none;
+    const std::filesystem::path path = std::filesystem::absolute(arguments.value(flag), none);
+    const std::filesystem::path whole = std::filesystem::weakly_canonical(path, none);
+    return none ? path.lexically_normal() : whole;
+  };
+  for (std::size_t i = 0; i < std::size(files); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (arguments.has(files[i]) && arguments.has(files[j]) &&
+          place(files[i]) == place(files[j])) {
+        return fmt::format("`{}` and `{}` name the same file", files[j], files[i]);
+      }
+    }
+  }
+  return "";
+}
+
+int place_fault(const std::string& path, const Arguments& arguments) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0) {
+    const bool folder = S_ISDIR(status.st_mode);
+    if (!folder && (arguments.has("--force") || !S_ISREG(status.st_mode))) return kAnswered;
+    report_faults({{.where = {.file = path},
+                    .message = folder ? "is a folder" : "exists already and is left as it is",
+                    .cure = folder ? "name a file inside it"
+                                   : "choose another name, or --force to replace it"}});
+    return kUsage;
+  }
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code none;
+  if (folder.empty() || std::filesystem::is_directory(folder, none)) return kAnswered;
+  report_faults({{.where = {.file = path},
+                  .message = "its folder does not exist",
+                  .cure = "create the folder first"}});
+  return kEnvironment;
 }
 
 int deliver(const std::string& text, const Arguments& arguments, int code) {

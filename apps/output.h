@@ -18,6 +18,13 @@ int deliver(const std::string& text, const Arguments& arguments, int code);
 // when a file is in the way, or kEnvironment.
 int write_named(const std::string& path, const std::string& text, const Arguments& arguments);
 
+// Wrong use of the flags that name files: two that name the same one. "" when there is none.
+std::string same_file(const Arguments& arguments);
+
+// Before long work: could write_named() write there? kAnswered, or what is in the way, which has been
+// said.
+int place_fault(const std::string& path, const Arguments& arguments);
+
 // Standard error, a line each. Returns kBadInput.
 int report_faults(const Diagnostics& faults);
 // Returns kUsage.

@@ -79,25 +79,6 @@ std::string view_flag(const Arguments& arguments) {
   return "";
 }
 
-std::string same_file(const Arguments& arguments) {
-  const char* files[] = {"--trace", "--svg", "--html", "--output"};
-  const auto place = [&](const char* flag) {
-    std::error_code none;
-    const std::filesystem::path path = std::filesystem::absolute(arguments.value(flag), none);
-    const std::filesystem::path whole = std::filesystem::weakly_canonical(path, none);
-    return none ? path.lexically_normal() : whole;
-  };
-  for (std::size_t i = 0; i < std::size(files); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      if (arguments.has(files[i]) && arguments.has(files[j]) &&
-          place(files[i]) == place(files[j])) {
-        return fmt::format("`{}` and `{}` name the same file", files[j], files[i]);
-      }
-    }
-  }
-  return "";
-}
-
 Result<report::View> view_of(const report::Timeline& t, const Arguments& arguments) {
   report::View view;
   Diagnostics wrong;

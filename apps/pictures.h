@@ -14,9 +14,6 @@ bool is_drawn(const Arguments& arguments);
 // The first of --from, --to, --ranks and --actions that is given, or "".
 std::string view_flag(const Arguments& arguments);
 
-// Wrong use of the flags that name files: two that name the same one. "" when there is none.
-std::string same_file(const Arguments& arguments);
-
 // The part that --from, --to, --ranks and --actions ask for. Errors, all of them wrong use: a time
 // that is none, that has a unit where the picture has none or none where it has one; an empty part;
 // ranks that are not there.

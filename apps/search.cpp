@@ -1,6 +1,7 @@
 // eratos search JOB: which configuration should I run?
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -151,6 +152,23 @@ std::unique_ptr<search::Method> make_method(const std::string& name, const Searc
     seeds = sweep.outcome().top;
   }
   return std::make_unique<search::Exhaustive>(run.space, wanted, search::Batches{}, seeds);
+}
+
+// What an answer is after.
+constexpr const char* kAims[] = {"--objective", "--require", "--within", "--tokens",
+                                 "--price", "--mtbf", "--checkpoint-write", "--checkpoint-every",
+                                 "--restart"};
+
+// "" when --explain-space, which only counts, is not asked for an answer as well.
+std::string count_fault(const Arguments& arguments) {
+  if (!arguments.has("--explain-space")) return "";
+  std::vector<const char*> of_answers(std::begin(kAims), std::end(kAims));
+  of_answers.insert(of_answers.end(), {"--best", "--pareto", "--top"});
+  for (const char* flag : of_answers) {
+    if (!arguments.has(flag)) continue;
+    return fmt::format("`{}` is of an answer, and `--explain-space` only counts", flag);
+  }
+  return "";
 }
 
 // "" when --method can do what is asked.
@@ -345,6 +363,14 @@ int run_search(const Arguments& arguments) {
   if (const std::string why = winner_fault(arguments); !why.empty()) return report_usage(why);
   if (const std::string why = method_fault(arguments); !why.empty()) return report_usage(why);
   if (const std::string why = store_fault(arguments); !why.empty()) return report_usage(why);
+  if (const std::string why = count_fault(arguments); !why.empty()) return report_usage(why);
+  if (const std::string why = same_file(arguments); !why.empty()) return report_usage(why);
+  for (const char* flag : {"--best", "--output"}) {
+    if (!arguments.has(flag)) continue;
+    if (const int code = place_fault(arguments.value(flag), arguments); code != kAnswered) {
+      return code;
+    }
+  }
   const Result<std::vector<Size>> sizes = sizes_of(request->job);
   if (!sizes) return report_usage(sizes.error().front().message);
   if (arguments.value("--method") == "layers") {
@@ -356,7 +382,7 @@ int run_search(const Arguments& arguments) {
             fmt::format("`{}` keeps candidates, and `--method layers` asks for none", flag));
       }
     }
-    for (const char* flag : {"--objective", "--require", "--within"}) {
+    for (const char* flag : kAims) {
       if (arguments.has(flag)) {
         return report_usage(
             fmt::format("`{}`: `--method layers` is after the shortest step", flag));

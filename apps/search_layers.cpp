@@ -25,6 +25,7 @@
 #include "eratos/report/quantity.h"
 #include "eratos/report/space.h"
 #include "eratos/search/axes.h"
+#include "eratos/search/blame.h"
 #include "eratos/search/exhaustive.h"
 #include "eratos/search/layer_plans.h"
 #include "eratos/search/legality.h"
@@ -228,7 +229,12 @@ int search_layers(const Arguments& job_words, const std::vector<std::string>& ax
   if (own != nullptr) answer.own = &own->answer;
   if (answer.top.empty() && !answer.interrupted) {
     job::JobSpec spec = p.space.base;
-    if (plans.least()) search::apply(p.space, *plans.least(), spec);
+    if (plans.least()) {
+      search::apply(p.space, *plans.least(), spec);
+    } else {
+      spec = search::pinned_job(p.space);
+      answer.deciding = search::deciding_rules(p.space);
+    }
     answer.nearby = nearby(job, spec);
   }
   const int found = answer.interrupted ? kInterrupted : shown.empty() ? kDoesNotFit : kAnswered;

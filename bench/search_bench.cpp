@@ -1,10 +1,10 @@
-// A whole search on one thread, what its evaluator answers a second, and how fast a space is counted.
-// `bench_search --benchmark_format=json` prints the figures as JSON.
+// A whole search on one thread, what its evaluator answers a second, and how fast a space is
+// counted. `bench_search --benchmark_format=json` prints the figures as JSON.
 //
-// BM_Screens... and BM_Simulations... are of asks as a search makes them: stem after stem, each stem's
-// prefixes in the order of the walk, of one stem in some so that all of the space is met. The bars are
-// 100,000 screens a second of a core on a dense and 50,000 on a MoE model, and 5,000 simulations; on
-// two threads, each with an evaluator of its own, as many a thread.
+// BM_Screens... and BM_Simulations... are of asks as a search makes them: stem after stem, each
+// stem's prefixes in the order of the walk, of one stem in some so that all of the space is met.
+// The bars are 100,000 screens a second of a core on a dense and 50,000 on a MoE model, and 5,000
+// simulations; on two threads, each with an evaluator of its own, as many a thread.
 #include <benchmark/benchmark.h>
 
 #include <cstddef>

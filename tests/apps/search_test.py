@@ -26,6 +26,42 @@ class Search(unittest.TestCase):
                    for n in (1, 2, 3)}
         self.assertEqual(len(answers), 1)
 
+    def test_threads_beyond_the_processors_say_nothing(self):
+        done = subprocess.run([ERATOS, "search", *JOB, "--axes", "tp=8", "pp=2", "sp=true", "rest=job",
+                               "--threads", "100000"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_what_cannot_be_met_is_said_before_any_work(self):
+        def refused(code, words, *arguments):
+            done = subprocess.run([ERATOS, "search", *JOB, *arguments], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout), (code, ""), arguments)
+            self.assertIn(words, done.stderr)
+        folder = tempfile.mkdtemp()
+        there = os.path.join(folder, "there")
+        open(there, "w").close()
+        new = os.path.join(folder, "new")
+        refused(2, "name the same file", "--best", new, "-o", new)
+        refused(2, "name the same file", "--store", new, "--best", os.path.join(folder, ".", "new"))
+        refused(2, "exists already", "-o", there)
+        refused(2, "is a folder", "--best", folder, "--force")
+        refused(4, "its folder does not exist", "--best", os.path.join(new, "best.yaml"))
+        refused(2, "only counts", "--explain-space", "--best", new)
+        refused(2, "only counts", "--explain-space", "--objective", "cost")
+        refused(2, "is after the shortest step", "--method", "layers", "--price", "2")
+        refused(3, "every part has two prices", "--price", "2", "--price", "3")
+        refused(3, "h100-sxm has two prices", "--price", "h100-sxm=2", "--price", "h100-sxm=2")
+        refused(3, "is no number above 0", "--tokens", "0")
+        refused(3, "without `--checkpoint-write`", "--checkpoint-every", "60s")
+        refused(3, "no work between two checkpoints", "--checkpoint-every", "0s", "--checkpoint-write", "9s")
+        refused(3, "before a restart", "--mtbf", "1h", "--restart", "10min", "--checkpoint-write", "60s")
+        refused(3, "give percent", "--axes", "offload=101")
+        self.assertEqual(os.listdir(folder), ["there"])
+
+    def test_layers_name_the_rule_where_nothing_is_legal(self):
+        answer = json.loads(search(*JOB, "--method", "layers", "--axes", "gbs=127", "--format", "json", code=1))
+        self.assertEqual(answer["deciding_rules"], ["global-batch"])
+        self.assertIn("global-batch", search(*JOB, "--method", "layers", "--axes", "gbs=127", code=1))
+
     def test_annealing_is_its_seeds(self):
         def anneal(*more, code=0):
             return search(*JOB, "--axes", *AXES, "--method", "anneal", "--budget", "800", "--format", "json",

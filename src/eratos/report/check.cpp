@@ -40,17 +40,19 @@ std::string holders(const memory::StageMemory& s) {
   return out;
 }
 
-std::string nearby_table(const std::vector<Nearby>& nearby, const Style& style) {
-  if (nearby.empty()) return "no change of up to three settings, on up to 64 times the nodes, was found that fits\n";
-  Table table(
-      {{"nearest that fits"}, {"device GiB", Align::right}, {"step at least", Align::right}});
+}  // namespace
+
+std::string nearby_table(const std::vector<Nearby>& nearby, const std::string& title,
+                         const Style& style) {
+  if (nearby.empty()) {
+    return "no change of up to three settings, on up to 64 times the nodes, was found that fits\n";
+  }
+  Table table({{title}, {"device GiB", Align::right}, {"step at least", Align::right}});
   for (const Nearby& n : nearby) {
     table.row({n.change, gib_number(n.device_peak), duration(n.step_lower_bound)});
   }
   return table.text(0, style);
 }
-
-}  // namespace
 
 Node nearby_node(const std::vector<Nearby>& nearby) {
   Node list = Node::sequence();
@@ -65,7 +67,7 @@ Node nearby_node(const std::vector<Nearby>& nearby) {
 }
 
 std::string illegal_text(const std::vector<Nearby>& nearby, const Style& style) {
-  return style.bad("not legal") + "\n\n" + nearby_table(nearby, style);
+  return style.bad("not legal") + "\n\n" + nearby_table(nearby, "nearest that fits", style);
 }
 
 std::string check_text(const Answer& a, const std::vector<Nearby>& nearby, const Style& style) {
@@ -79,7 +81,7 @@ std::string check_text(const Answer& a, const std::vector<Nearby>& nearby, const
     facts.row({"", wrapped(holders(m.stages[peak]), 84, "        ")});
   }
   std::string out = headline(a, style) + '\n' + facts.text(0, style);
-  if (!m.fits) out += '\n' + nearby_table(nearby, style);
+  if (!m.fits) out += '\n' + nearby_table(nearby, "nearest that fits", style);
   return out;
 }
 

@@ -19,6 +19,9 @@ struct Nearby {
   Seconds step_lower_bound;
 };
 
+// Under `title`; where there are none, a line that says so.
+std::string nearby_table(const std::vector<Nearby>& nearby, const std::string& title,
+                         const Style& style);
 text::Node nearby_node(const std::vector<Nearby>& nearby);
 
 std::string check_text(const Answer& a, const std::vector<Nearby>& nearby, const Style& style);

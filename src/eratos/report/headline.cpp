@@ -35,7 +35,7 @@ std::string degrees(const job::JobSpec& spec, const parallel::ParallelSpec& p) {
 std::string recompute(const job::RecomputeSpec& r) {
   if (r.granularity == job::Granularity::none) return "no recompute";
   if (r.granularity == job::Granularity::selective) return "selective recompute";
-  if (!r.layer_ids.empty()) return fmt::format("{} layers recomputed", r.layer_ids.size());
+  if (!r.layer_ids.empty()) return fmt::format("{} layer{} recomputed", r.layer_ids.size(), r.layer_ids.size() == 1 ? "" : "s");
   if (r.method == job::RecomputeMethod::uniform) return "full recompute";
   if (r.layers == 0) return "no recompute";
   return fmt::format("{} layer{} a virtual stage recomputed", r.layers, r.layers == 1 ? "" : "s");

@@ -9,6 +9,7 @@
 #include "eratos/report/check.h"
 #include "eratos/report/table.h"
 #include "eratos/search/layer_plans.h"
+#include "eratos/search/legality.h"
 #include "eratos/search/method.h"
 
 namespace eratos::report {
@@ -29,6 +30,8 @@ struct LayersAnswer {
   const search::Outcome* alike = nullptr;
   const Answer* own = nullptr;  // the job as it came; null where it is not legal
   std::vector<Nearby> nearby;   // where nothing fits
+  // Where nothing is legal: each alone stands in the way.
+  std::vector<const search::Rule*> deciding;
   Bytes capacity;               // less the margin
   std::string target;           // whose file says the plans; "" where the framework has no writer
 };

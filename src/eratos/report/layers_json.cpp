@@ -6,6 +6,7 @@
 #include "eratos/report/json.h"
 #include "eratos/report/layers.h"
 #include "eratos/report/layers_parts.h"
+#include "eratos/report/space.h"
 #include "eratos/text/dump.h"
 
 namespace eratos::report {
@@ -111,6 +112,7 @@ std::string layers_json(const LayersAnswer& a) {
       closest.set("missing_bytes", bytes(a.plans->least_peak() - a.capacity));
       out.set("closest", std::move(closest));
     }
+    out.set("deciding_rules", rules_node(a.deciding));
     out.set("nearest_that_fit", nearby_node(a.nearby));
   }
   return text::to_json(out) + '\n';

@@ -124,13 +124,15 @@ std::string why_nothing(const LayersAnswer& a, const Style& style) {
     if (!which.empty()) out += "it is " + which + "\n";
   } else {
     out += style.bad("nothing is legal") + "\n";
+    out += a.deciding.empty() ? "more than one rule stands in the way\n"
+                              : "without one of these rules something would be:\n\n";
+    Table rules({{"rule"}, {"what it asks for"}});
+    for (const search::Rule* r : a.deciding) {
+      rules.row({std::string(r->name), std::string(r->reason)});
+    }
+    if (!a.deciding.empty()) out += rules.text(0, style);
   }
-  if (a.nearby.empty()) return out + "\nno change of one or two settings was found that helps\n";
-  Table near({{"what would"}, {"device GiB", Align::right}, {"step at least", Align::right}});
-  for (const Nearby& n : a.nearby) {
-    near.row({n.change, gib_number(n.device_peak), duration(n.step_lower_bound)});
-  }
-  return out + "\n" + near.text(0, style);
+  return out + "\n" + nearby_table(a.nearby, "what would", style);
 }
 
 }  // namespace

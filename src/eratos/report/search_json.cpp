@@ -9,6 +9,7 @@
 #include "eratos/report/search_advice.h"
 #include "eratos/report/search_aim.h"
 #include "eratos/report/search_parts.h"
+#include "eratos/report/space.h"
 #include "eratos/text/dump.h"
 
 namespace eratos::report {
@@ -92,18 +93,6 @@ Node point_node(const SearchAnswer& a, const search::Found& f) {
   return out;
 }
 
-Node nearby_list(const SearchAnswer& a) {
-  Node list = Node::sequence();
-  for (const Nearby& n : a.nearby) {
-    Node one = Node::mapping();
-    one.set("change", Node::string(n.change));
-    one.set("device_peak_bytes", bytes(n.device_peak));
-    one.set("step_lower_bound_s", number(n.step_lower_bound.value));
-    list.append(std::move(one));
-  }
-  return list;
-}
-
 Node closest_node(const SearchAnswer& a) {
   Node out = Node::mapping();
   out.set("axes", axes_node(a, a.outcome->least));
@@ -151,10 +140,8 @@ Node search_node(const SearchAnswer& a) {
   if (!a.top.empty()) add_advice(a, out);
   if (a.top.empty()) {
     if (a.outcome->any_too_big) out.set("closest", closest_node(a));
-    Node deciding = Node::sequence();
-    for (const search::Rule* r : a.deciding) deciding.append(Node::string(std::string(r->name)));
-    out.set("deciding_rules", std::move(deciding));
-    out.set("nearest_that_fit", nearby_list(a));
+    out.set("deciding_rules", rules_node(a.deciding));
+    out.set("nearest_that_fit", nearby_node(a.nearby));
   }
   return out;
 }

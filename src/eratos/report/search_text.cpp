@@ -21,8 +21,8 @@ std::string whole(std::uint64_t n) { return thousands(static_cast<double>(n)); }
 std::string proof_line(const SearchAnswer& a) {
   const search::Proof& p = a.outcome->proof;
   std::string out = fmt::format(
-      "{} candidates = {} illegal + {} too big + {} cut by their bound + {} simulated",
-      whole(p.raw), whole(p.illegal), whole(p.too_big), whole(p.cut_by_bound), whole(p.simulated));
+      "{} candidate{} = {} illegal + {} too big + {} cut by their bound + {} simulated",
+      whole(p.raw), p.raw == 1 ? "" : "s", whole(p.illegal), whole(p.too_big), whole(p.cut_by_bound), whole(p.simulated));
   const std::uint64_t rest = p.raw - p.illegal - p.too_big - p.cut_by_bound - p.simulated;
   if (!p.proven) return out + fmt::format(" + {} not looked at", whole(rest));
   return out + (a.top.empty() ? "" : ": " + proven_words(*a.aim));
@@ -188,12 +188,7 @@ std::string why_nothing(const SearchAnswer& a, const Style& style) {
     out += "\n" + rules.text(0, style);
   }
   out += "\n";
-  if (a.nearby.empty()) return out + "no change of up to three settings, on up to 64 times the nodes, was found that helps\n";
-  Table near({{"what would"}, {"device GiB", Align::right}, {"step at least", Align::right}});
-  for (const Nearby& n : a.nearby) {
-    near.row({n.change, gib_number(n.device_peak), duration(n.step_lower_bound)});
-  }
-  return out + near.text(0, style);
+  return out + nearby_table(a.nearby, "what would", style);
 }
 
 }  // namespace

@@ -74,8 +74,8 @@ std::string left_out(const search::Space& space) {
 }  // namespace
 
 std::string space_text(const search::Space& space, const search::Count& count, const Style& style) {
-  std::string out = style.bold(fmt::format("{} candidates, {} of them legal", whole(count.raw),
-                                           whole(count.legal))) +
+  std::string out = style.bold(fmt::format("{} candidate{}, {} of them legal", whole(count.raw),
+                                           count.raw == 1 ? "" : "s", whole(count.legal))) +
                     "\n\n";
   Table axes({{"axis"}, {"values", Align::right}, {"left", Align::right}, {""}});
   std::uint64_t left = count.raw;
@@ -112,6 +112,12 @@ std::string space_text(const search::Space& space, const search::Count& count, c
   }
   out += fmt::format("\n{} = {} removed + {} legal\n", whole(count.raw),
                      whole(count.removed.total()), whole(count.legal));
+  return out;
+}
+
+Node rules_node(const std::vector<const search::Rule*>& rules) {
+  Node out = Node::sequence();
+  for (const search::Rule* r : rules) out.append(Node::string(std::string(r->name)));
   return out;
 }
 

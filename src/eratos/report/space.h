@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "eratos/report/table.h"
 #include "eratos/search/walk.h"
@@ -10,6 +11,9 @@
 namespace eratos::report {
 
 std::string space_text(const search::Space& space, const search::Count& count, const Style& style);
+
+// The names of rules.
+text::Node rules_node(const std::vector<const search::Rule*>& rules);
 
 // {raw, legal, axes: [{axis, values, left}], left_out: [{axis, value}], rules: [{rule, ground,
 // removed, reason, source}]}

@@ -1,13 +1,13 @@
-// Simulated annealing: chains that wander through the legal candidates and cool down, in the manner of
-// FlexFlow's Markov-chain search (arXiv 1807.05358, section 6.2). For spaces that are too large even to
-// be screened; nothing is proven.
+// Simulated annealing: chains that wander through the legal candidates and cool down, in the manner
+// of FlexFlow's Markov-chain search (arXiv 1807.05358, section 6.2). For spaces that are too large
+// even to be screened; nothing is proven.
 //
 // A fixed number of chains, each with a generator of its own, asks one projection each a batch: the
-// same seed gives the same answer on any number of threads. A step changes one axis, or two, and then
-// whatever the rules ask for, as little as they let it. A chain goes to a better candidate always, to a
-// worse one with probability exp(-(worse by, as a share) / temperature). Candidates that do not fit are
-// worse than all that do, by what they lack. At every quarter of the way the worse half of the chains
-// goes on from the best one's candidate.
+// same seed gives the same answer on any number of threads. A step changes one axis, or two, and
+// then whatever the rules ask for, as little as they let it. A chain goes to a better candidate
+// always, to a worse one with probability exp(-(worse by, as a share) / temperature). Candidates
+// that do not fit are worse than all that do, by what they lack. At every quarter of the way the
+// worse half of the chains goes on from the best one's candidate.
 //
 // Worked example: at temperature 0.05 a candidate 5 % slower is taken in 37 of 100 steps.
 #pragma once

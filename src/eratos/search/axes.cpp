@@ -364,8 +364,8 @@ std::vector<Value> usual_values(Space& space, AxisId axis) {
   return {};
 }
 
-// Every set of modules that --recompute-modules may list: those without a large product, and a dense
-// layer's mlp, which is its two products and what stands between them.
+// Every set of modules that --recompute-modules may list: those without a large product, and a
+// dense layer's mlp, which is its two products and what stands between them.
 void add_module_sets(Space& space, std::vector<Value>& out) {
   const model::Architecture& a = space.base.model;
   std::vector<std::vector<Module>> choices;

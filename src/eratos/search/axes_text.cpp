@@ -151,7 +151,9 @@ class Reader {
       const std::string near = known.empty() ? "" : nearest_name(one, known);
       faults_.push_back(
           said(word, "`" + one + "` is no value of axis " + std::string(facts_of(axis).name),
-               known.empty()  ? "give whole numbers, or a range such as 1..8"
+               known.empty() && axis == AxisId::offload
+                   ? "give percent, 0 to 100, or a range such as 25..100"
+               : known.empty() ? "give whole numbers, or a range such as 1..8"
                : near.empty() ? "use " + listed(known)
                               : "did you mean `" + near + "`?"));
       return;

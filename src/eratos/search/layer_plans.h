@@ -1,9 +1,9 @@
 // Layers chosen for every candidate of a space: Layers (layers.h) over candidates and modes.
 //
-// The space's recompute and split axes say which choices there are, and everything else is a candidate:
-// a mode for each recomputation of all layers alike, and one for those that go by layers. A mode after
-// the first of a candidate looks only for what is faster, and a candidate for what is faster than the
-// last of the top.
+// The space's recompute and split axes say which choices there are, and everything else is a
+// candidate: a mode for each recomputation of all layers alike, and one for those that go by
+// layers. A mode after the first of a candidate looks only for what is faster, and a candidate for
+// what is faster than the last of the top.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,8 @@ struct LayerFreedom {
 // Modes for the values of the space's recompute axis.
 std::vector<LayerMode> layer_modes(const Space& space, const LayerFreedom& freedom);
 
-// The same space with nothing left to choose of layers: none recomputed, a split that is always legal.
+// The same space with nothing left to choose of layers: none recomputed, a split that is always
+// legal.
 Space without_layers(const Space& space, const LayerFreedom& freedom);
 
 struct PlannedCandidate {

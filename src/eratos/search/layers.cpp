@@ -104,8 +104,8 @@ bool Layers::try_set(int rank, int first, const std::vector<std::uint8_t>& full,
   return true;
 }
 
-// Every number of recomputed layers of each class. Of the largest class the fewest that fit, unless what
-// goes to the host is less for a recomputed layer.
+// Every number of recomputed layers of each class. Of the largest class the fewest that fit, unless
+// what goes to the host is less for a recomputed layer.
 void Layers::choose_each(int rank, int first, int count, Choice& out) {
   struct Class {
     std::uint16_t id = 0;

@@ -1,22 +1,23 @@
-// Which layers are recomputed, and how many stand on which stage? The shortest step under the memory's
-// limit, in the manner of Galvatron's dynamic programming (arXiv 2211.13878, section 4), with this
-// model's own memory and schedule in place of sums.
+// Which layers are recomputed, and how many stand on which stage? The shortest step under the
+// memory's limit, in the manner of Galvatron's dynamic programming (arXiv 2211.13878, section 4),
+// with this model's own memory and schedule in place of sums.
 //
-// What the answer is proven against: every deal of layers to the ranks, each with at least one, and,
-// where recomputation goes by layers, every set of layers that are recomputed in full.
-//   A rank's passes do not depend on the others' (projection/ranks.h), and a step is never shorter for a
-//   longer pass, so a rank takes the set that fits with the shortest backward, whatever the others do;
-//   where layers go to the host as well, one of those of which no other has both passes shorter.
-//   Of layers that are alike the first ones are recomputed: the later one that is kept then has the
-//   lower pile beneath it, which no order of the same numbers undercuts.
-//   What is left are deals: stages.h.
+// What the answer is proven against: every deal of layers to the ranks, each with at least one,
+// and, where recomputation goes by layers, every set of layers that are recomputed in full.
+//   A rank's passes do not depend on the others' (projection/ranks.h), and a step is never shorter
+//   for a longer pass, so a rank takes the set that fits with the shortest backward, whatever the
+//   others do; where layers go to the host as well, one of those of which no other has both passes
+//   shorter. Of layers that are alike the first ones are recomputed: the later one that is kept
+//   then has the lower pile beneath it, which no order of the same numbers undercuts. What is left
+//   are deals: stages.h.
 //
-// Assumes: a layer that is recomputed takes no less time than one that is kept, keeps no more, and its
-// backward works with no less beside what it keeps. Tests look at every architecture of the catalogue.
+// Assumes: a layer that is recomputed takes no less time than one that is kept, keeps no more, and
+// its backward works with no less beside what it keeps. Tests look at every architecture of the
+// catalogue.
 //
-// Worked example: 4 layers on 2 ranks, of which the first rank holds two micro-batches, the second one:
-// where 3 kept layers fit into the memory, rank 0 recomputes layer 0 and keeps layer 1, rank 1 keeps
-// both.
+// Worked example: 4 layers on 2 ranks, of which the first rank holds two micro-batches, the second
+// one: where 3 kept layers fit into the memory, rank 0 recomputes layer 0 and keeps layer 1, rank 1
+// keeps both.
 #pragma once
 
 #include <cstddef>
@@ -68,9 +69,9 @@ class Layers {
   // Why the job's layers cannot be chosen so, or nothing.
   static std::optional<Diagnostic> refusal(const job::JobSpec& job);
 
-  // `job` is legal with the mode's recomputation and some split of its layers; `deals`: other splits
-  // may be taken as well. The calibration stays where it is. Requires that nothing is refused.
-  // `known`: a step that is reached already; only a shorter plan is looked for.
+  // `job` is legal with the mode's recomputation and some split of its layers; `deals`: other
+  // splits may be taken as well. The calibration stays where it is. Requires that nothing is
+  // refused. `known`: a step that is reached already; only a shorter plan is looked for.
   Layers(const job::JobSpec& job, const LayerMode& mode, bool deals,
          const calibration::Calibration& calibration, const projection::Options& options,
          double known = StageSearch::kNever);

@@ -368,8 +368,8 @@ bool moe_overlap_dispatcher(const Partial& p) {
   return p.job.overlap.moe_a2a && (d == job::Dispatcher::allgather || d == job::Dispatcher::einsum);
 }
 
-// Whole layers, or the experts of one: what is made again would exchange its rows again. Newer releases
-// take whole model chunks, which no job here can say.
+// Whole layers, or the experts of one: what is made again would exchange its rows again. Newer
+// releases take whole model chunks, which no job here can say.
 bool moe_overlap_recompute(const Partial& p) {
   const job::RecomputeSpec& r = p.job.recompute;
   const auto has = [&](ops::Module m) { return r.modules.test(static_cast<std::size_t>(m)); };

@@ -1,12 +1,12 @@
 // Which configurations near a job are legal and fit?
 //
-// Single changes of one setting, then pairs of them, then a third behind the pairs that come nearest:
-// degrees that divide, smaller micro-batches, recomputation, sharding, the optimizer on the host,
-// schedules and chunks, a batch that divides, stages that take what is left over; dp follows. A
-// neighbour that check() refuses or that does not fit is dropped. Of those that change the same
-// settings the one with fewest changes stays, then the fastest by its lower bound; fewer changes come
-// first, then the lower bound. More nodes come last: of the larger clusters that are offered the first
-// on which the job, or it with one or two changes, fits.
+// Single changes of one setting, then pairs of them, then a third behind the pairs that come
+// nearest: degrees that divide, smaller micro-batches, recomputation, sharding, the optimizer on
+// the host, schedules and chunks, a batch that divides, stages that take what is left over; dp
+// follows. A neighbour that check() refuses or that does not fit is dropped. Of those that change
+// the same settings the one with fewest changes stays, then the fastest by its lower bound; fewer
+// changes come first, then the lower bound. More nodes come last: of the larger clusters that are
+// offered the first on which the job, or it with one or two changes, fits.
 //
 // Worked example: Mixtral 8x22B, pp 4, ep 8, micro-batch 2 on mi355x-8x8 does not fit; its
 // neighbours with micro-batch 1 or full recomputation do.

@@ -1,22 +1,24 @@
-// How are the layers of a model dealt out to the stages of a pipeline, so that the step is shortest?
+// How are the layers of a model dealt out to the stages of a pipeline, so that the step is
+// shortest?
 //
-// Ranks are one chunk each, and what every rank would cost with layers first, first + 1, ... is known.
-// Dynamic programming over (rank, layers already dealt) bounds from below what any deal of the rest
-// can reach; a search in order of those bounds simulates the deals that they do not rule out.
+// Ranks are one chunk each, and what every rank would cost with layers first, first + 1, ... is
+// known. Dynamic programming over (rank, layers already dealt) bounds from below what any deal of
+// the rest can reach; a search in order of those bounds simulates the deals that they do not rule
+// out.
 //
-// Letters: p ranks, L layers, m micro-batches, f and b a rank's passes of one micro-batch, t = f + b,
-// h transfers between neighbours, u forwards of a rank before its first backward, x what blocking
-// transfers add between its passes.
+// Letters: p ranks, L layers, m micro-batches, f and b a rank's passes of one micro-batch, t = f +
+// b, h transfers between neighbours, u forwards of a rank before its first backward, x what
+// blocking transfers add between its passes.
 //   a rank busy from the first input on    sum_{s<r} (t_s + h_s) + m t_r + x_r
 //   one that waits for its first gradient  sum_s (t_s + h_s) + (m-1) b_r + (m-u_r) f_r + x'_r
 // The first is a minimum over deals by G(r, l) = min_n max(m t + x, t + h + G(r+1, l+n)), and the
 // second by the least sum and the least maximum apart. To these come what a rank cannot hide of its
-// gradients' reduction and what happens once a step. None exceeds what is simulated, because the times
-// of an order are sums of passes along a path, and the path of most is the step.
+// gradients' reduction and what happens once a step. None exceeds what is simulated, because the
+// times of an order are sums of passes along a path, and the path of most is the step.
 //
-// Worked example: p 2, m 4, no transfers, 4 layers of f 1 and b 2, an output layer of f 1 and b 2 on
-// the last rank: 2 and 2 layers make t 6 and 9 and a step of 6 + 4 * 9 = 42; 3 and 1 make t 9 and 6:
-// 9 + 6 + 3 * 6 + (4 - 2) * 3 = 39.
+// Worked example: p 2, m 4, no transfers, 4 layers of f 1 and b 2, an output layer of f 1 and b 2
+// on the last rank: 2 and 2 layers make t 6 and 9 and a step of 6 + 4 * 9 = 42; 3 and 1 make t 9
+// and 6: 9 + 6 + 3 * 6 + (4 - 2) * 3 = 39.
 #pragma once
 
 #include <cstddef>
@@ -47,8 +49,8 @@ struct Pace {
 };
 Pace pace_of(const schedule::Order& order, std::span<const schedule::LinkCost> links);
 
-// What a rank would cost with a run of layers, one choice after another (other layers recomputed); empty
-// where it cannot have them.
+// What a rank would cost with a run of layers, one choice after another (other layers recomputed);
+// empty where it cannot have them.
 using RankChoices = std::vector<projection::RankCost>;
 
 // By rank and run of layers; null is empty.
@@ -77,8 +79,8 @@ class StageSearch {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  // `known`: a step that is reached already; only shorter ones are looked for. The table and the model
-  // stay where they are.
+  // `known`: a step that is reached already; only shorter ones are looked for. The table and the
+  // model stay where they are.
   StageSearch(Pace pace, const StageTable& table, StageModel model, double known = kNever);
 
   // Looks at so many more deals, whole or begun. False when nothing is left.
@@ -113,7 +115,8 @@ class StageSearch {
     Dealt dealt;
     double bound = 0;
   };
-  // Of the ranks from here on, with so many layers dealt: the least of each term that any deal reaches.
+  // Of the ranks from here on, with so many layers dealt: the least of each term that any deal
+  // reaches.
   struct Rest {
     double busy = kNever;  // picoseconds
     double sum = kNever;

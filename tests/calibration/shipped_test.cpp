@@ -129,9 +129,9 @@ TEST(Shipped, PublishedProductsWithinATenth) {
 }
 
 TEST(Shipped, LargeMatricesInTrainingReachWhatStepTimesImply) {
-  // Published runs: H100 584 to 640 table by table and 657 by one fit of all, A100 242 to 256, B200 about
-  // 1,060, GB200 1,216 to 1,273.
-  const std::map<std::string, std::pair<double, double>> bands{{"h100-sxm", {584, 660}},
+  // Published runs: H100 584 to 640 table by table and 662 by one fit of all (the shipped one), A100
+  // 242 to 256, B200 about 1,060, GB200 1,216 to 1,273.
+  const std::map<std::string, std::pair<double, double>> bands{{"h100-sxm", {584, 665}},
                                                                {"a100-80g", {236, 256}},
                                                                {"b200", {1000, 1110}},
                                                                {"gb200", {1200, 1290}}};

@@ -22,6 +22,7 @@ constexpr AxisSet kBlocks[] = {
     axes({A::micro, A::global}),
     axes({A::recompute, A::micro}),
     axes({A::tp, A::cp}),
+    axes({A::cp, A::recompute}),
     axes({A::cp, A::cp_kind}),
     axes({A::schedule, A::vpp, A::overlap_reduce, A::overlap_gather}),
     axes({A::offload, A::recompute}),

@@ -68,6 +68,17 @@ class Alone(unittest.TestCase):
             self.assertEqual(out, search(0, *SMALL)[0])
 
 
+def wait_for_work(pid, seconds=0.2):
+    """Until the process has computed for so long: where no name server answers, ranks take seconds of
+    waiting to find one another."""
+    while True:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            user = int(stat.read().rpartition(")")[2].split()[11])
+        if user >= seconds * os.sysconf("SC_CLK_TCK"):
+            return
+        time.sleep(0.02)
+
+
 @unittest.skipUnless(shutil.which("mpirun") and BESIDE.exists(), "eratos-mpi was not built")
 class Ranks(unittest.TestCase):
     def setUp(self):
@@ -127,7 +138,7 @@ class Ranks(unittest.TestCase):
         mpirun = subprocess.Popen([*MPIRUN, "-n", "3", ERATOS, "search", *LONG, "-o", out],
                                   stderr=subprocess.DEVNULL)
         slow = process_of_rank(mpirun, 2)
-        time.sleep(0.5)
+        wait_for_work(slow)
         os.kill(slow, signal.SIGSTOP)
         try:
             for _ in range(600):  # the answer is there while that rank still stands
@@ -177,7 +188,8 @@ class Ranks(unittest.TestCase):
                                        "h100-sxm-128x8", "-o", out, "--store", self.file],
                                       stderr=subprocess.PIPE, text=True)
             first, last = process_of_rank(mpirun, 0), process_of_rank(mpirun, 3)
-            time.sleep(4)
+            wait_for_work(last)
+            time.sleep(3)
             os.kill(first if to_rank else mpirun.pid, signal.SIGINT)
             _, err = mpirun.communicate(timeout=60)
             # mpirun says 1 of itself when it is interrupted, and what its first process said otherwise.

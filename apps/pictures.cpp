@@ -3,8 +3,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <filesystem>
-#include <iterator>
 #include <optional>
 #include <string_view>
 #include <system_error>

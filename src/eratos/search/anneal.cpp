@@ -219,28 +219,10 @@ void Anneal::tell(std::span<const Tell> answers) {
   ERATOS_CHECK(answers.size() == asks_.size());
   for (std::size_t i = 0; i < answers.size(); ++i) {
     if (known_.emplace(index_of(space_, asks_[i].at), answers[i]).second) {
-      take(asks_[i].at, answers[i]);
+      settle(asks_[i].at, answers[i], space_, top_, outcome_);
     }
     arrive(chains_[askers_[i]], answers[i]);
   }
-}
-
-void Anneal::take(const Candidate& at, const Tell& tell) {
-  if (!tell.fits) {
-    ++outcome_.proof.too_big;
-    if (!outcome_.any_too_big || tell.least_peak < outcome_.least_peak) {
-      outcome_.any_too_big = true;
-      outcome_.least = at;
-      outcome_.least_peak = tell.least_peak;
-    }
-    return;
-  }
-  ++outcome_.proof.simulated;
-  if (tell.refused_by >= 0) {
-    count_refused(tell.refused_by, 1, outcome_);
-    return;
-  }
-  keep_best(found_of(at, tell), space_, top_, outcome_.top);
 }
 
 double Anneal::progress() const {

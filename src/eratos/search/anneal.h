@@ -56,7 +56,6 @@ class Anneal final : public Method {
   double temperature() const;
   void arrive(Chain& chain, const Tell& tell);
   void gather();
-  void take(const Candidate& at, const Tell& tell);
 
   const Space& space_;
   std::size_t top_;

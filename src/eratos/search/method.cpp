@@ -39,4 +39,23 @@ void keep_best(const Found& found, const Space& space, std::size_t most, std::ve
   if (top.size() > most) top.pop_back();
 }
 
+void settle(const Candidate& at, const Tell& tell, const Space& space, std::size_t most,
+            Outcome& outcome) {
+  if (!tell.fits) {
+    ++outcome.proof.too_big;
+    if (!outcome.any_too_big || tell.least_peak < outcome.least_peak) {
+      outcome.any_too_big = true;
+      outcome.least = at;
+      outcome.least_peak = tell.least_peak;
+    }
+    return;
+  }
+  ++outcome.proof.simulated;
+  if (tell.refused_by >= 0) {
+    count_refused(tell.refused_by, 1, outcome);
+  } else {
+    keep_best(found_of(at, tell), space, most, outcome.top);
+  }
+}
+
 }  // namespace eratos::search

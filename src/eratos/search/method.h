@@ -71,4 +71,9 @@ void count_refused(int limit, std::uint64_t candidates, Outcome& outcome);
 // its family has a better one there. Nobody else in the list changes places.
 void keep_best(const Found& found, const Space& space, std::size_t most, std::vector<Found>& top);
 
+// Puts the answer to a projection into an outcome: its count, and the list of the best or, of those
+// too big, the one that lacks least.
+void settle(const Candidate& at, const Tell& tell, const Space& space, std::size_t most,
+            Outcome& outcome);
+
 }  // namespace eratos::search

@@ -217,21 +217,7 @@ void Sweep::tell(std::span<const Tell> answers) {
 void Sweep::take(const Candidate& at, const Tell& tell) {
   known_.emplace(index_of(space_, at), tell);
   if (!next_.any || is_better(tell, next_.tell)) next_ = {true, at, tell};
-  if (!tell.fits) {
-    ++outcome_.proof.too_big;
-    if (!outcome_.any_too_big || tell.least_peak < outcome_.least_peak) {
-      outcome_.any_too_big = true;
-      outcome_.least = at;
-      outcome_.least_peak = tell.least_peak;
-    }
-    return;
-  }
-  ++outcome_.proof.simulated;
-  if (tell.refused_by >= 0) {
-    count_refused(tell.refused_by, 1, outcome_);
-  } else {
-    keep_best(found_of(at, tell), space_, top_, outcome_.top);
-  }
+  settle(at, tell, space_, top_, outcome_);
 }
 
 double Sweep::progress() const {

@@ -562,7 +562,8 @@ constexpr Rule kRules[] = {
     {"recomputed-layers", Ground::job, axes({AxisId::recompute}), recomputed_layers,
      "recomputed layers exist", kMegatronConfig},
     {"recomputed-units", Ground::job,
-     axes({AxisId::recompute, AxisId::pp, AxisId::vpp, AxisId::split}), recomputed_units,
+     axes({AxisId::tp, AxisId::recompute, AxisId::pp, AxisId::vpp, AxisId::split}),
+     recomputed_units,
      "units of recomputed layers divide every stage",
      "NVIDIA/Megatron-LM core/transformer/transformer_block.py, _checkpointed_forward"},
 

@@ -73,25 +73,24 @@ Tails::Tails(Cursor& cursor, const RulesByAxis& rules, std::size_t first, Tails&
 
 Tails::Tails(Cursor& cursor, const RulesByAxis& rules, std::size_t first, std::size_t last,
              Tails* inner)
-    : cursor_(cursor), first_(first), inner_(inner), walk_(cursor, rules, first, last) {
-  AxisSet reads = 0;
-  for (std::size_t i = first; i < kAxes; ++i) {
-    for (const Rule* r : rules.at[i]) reads |= r->reads;
-  }
-  for (std::size_t i = 0; i < first; ++i) {
-    if ((reads & axis_bit(static_cast<AxisId>(i))) != 0) read_.push_back(i);
-  }
+    : cursor_(cursor),
+      first_(first),
+      inner_(inner),
+      walk_(cursor, rules, first, last),
+      alike_(cursor, rules, first) {}
+
+std::size_t Tails::Hash::operator()(const std::vector<std::uint32_t>& tables) const {
+  std::uint64_t out = 0;
+  for (const std::uint32_t n : tables) out = (out ^ n) * 0x9E3779B97F4A7C15U;
+  return out ^ (out >> 32);
 }
 
 const TailCount& Tails::of_prefix() {
-  std::uint64_t key = 0;
-  for (const std::size_t axis : read_) {
-    key = key * cursor_.space.axes[axis].size() + cursor_.at.at[axis];
-  }
-  if (last_ != nullptr && key == last_key_) return *last_;
-  const auto [at, fresh] = known_.try_emplace(key);
+  const std::vector<std::uint32_t>& tables = alike_.of_prefix();
+  if (last_ != nullptr && tables == last_tables_) return *last_;
+  const auto [at, fresh] = known_.try_emplace(tables);
   TailCount& tail = at->second;
-  last_key_ = key;
+  last_tables_ = tables;
   last_ = &tail;
   if (!fresh) return tail;
   Removed removed;
@@ -127,12 +126,14 @@ Count count(const Space& space) {
   out.raw = space.raw();
   Cursor cursor(space);
   const RulesByAxis by_axis(space);
-  Walk walk(cursor, by_axis, 0, kScreenedAxes);
+  constexpr auto kPipeline = static_cast<std::size_t>(AxisId::pp);
+  Walk stems(cursor, by_axis, 0, kPipeline);
   Tails tails(cursor, by_axis);
-  while (walk.next(out.removed)) {
-    const TailCount& tail = tails.of_prefix();
-    out.legal += tail.legal;
-    add(tail, out.removed);
+  Tails behind_stem(cursor, by_axis, kPipeline, tails);
+  while (stems.next(out.removed)) {
+    const TailCount& behind = behind_stem.of_prefix();
+    out.legal += behind.legal;
+    add(behind, out.removed);
   }
   return out;
 }

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "eratos/search/alike.h"
 #include "eratos/search/legality.h"
 #include "eratos/search/space.h"
 
@@ -76,7 +77,7 @@ struct TailCount {
   std::vector<std::pair<std::size_t, std::uint64_t>> at_axis;
 };
 
-// Of axes `first` and on. Prefixes that look alike to the rules of those axes share one walk.
+// Of axes `first` and on. Prefixes that are alike to the rules of those axes share one walk.
 class Tails {
  public:
   Tails(Cursor& cursor, const RulesByAxis& rules, std::size_t first = kScreenedAxes);
@@ -90,14 +91,18 @@ class Tails {
   Tails(Cursor& cursor, const RulesByAxis& rules, std::size_t first, std::size_t last,
         Tails* inner);
 
+  struct Hash {
+    std::size_t operator()(const std::vector<std::uint32_t>& tables) const;
+  };
+
   Cursor& cursor_;
   std::size_t first_;
   Tails* inner_;
   Walk walk_;
-  std::vector<std::size_t> read_;  // axes of the prefix that those rules read
-  std::unordered_map<std::uint64_t, TailCount> known_;
-  std::uint64_t last_key_ = 0;
-  const TailCount* last_ = nullptr;  // of that key
+  Alike alike_;
+  std::unordered_map<std::vector<std::uint32_t>, TailCount, Hash> known_;
+  std::vector<std::uint32_t> last_tables_;
+  const TailCount* last_ = nullptr;  // behind those
 };
 void add(const TailCount& tail, Removed& to);
 

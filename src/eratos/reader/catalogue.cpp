@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <mutex>
+#include <unordered_map>
 
 #include "eratos/calibration/borrow.h"
 #include "eratos/calibration/parameters.h"
@@ -250,6 +252,18 @@ Result<std::vector<calibration::ErrorClass>> load_errors() {
   return fault({.message = "data/residuals.csv is not part of the program"});
 }
 
+// What the program was built with stays as it is: each file is parsed once, and copied.
+Result<text::Node> tree_of(const DataFile& file) {
+  static std::mutex guard;
+  static std::unordered_map<const DataFile*, Result<text::Node>> known;
+  const std::scoped_lock lock(guard);
+  const auto at = known.find(&file);
+  if (at != known.end()) return at->second;
+  const std::string path =
+      "data/" + std::string(file.folder) + "/" + std::string(file.name) + ".yaml";
+  return known.emplace(&file, text::parse_yaml(file.text, path)).first->second;
+}
+
 }  // namespace
 
 std::string_view folder_of(Kind kind) {
@@ -310,8 +324,7 @@ Result<text::Node> load_tree(Kind kind, std::string_view name) {
 Result<text::Node> load_tree(Kind kind, std::string_view name, const Overlay* overlay) {
   const DataFile* file = find_file(kind, name);
   if (file == nullptr) return fault(unknown_name(kind, name));
-  auto tree = text::parse_yaml(
-      file->text, "data/" + std::string(file->folder) + "/" + std::string(file->name) + ".yaml");
+  Result<text::Node> tree = tree_of(*file);
   if (!tree || kind != Kind::frameworks) return tree;
   const text::Node change = overlay != nullptr ? overlay->of_framework(*file) : text::Node();
   const auto changed = [&](text::Node whole) {

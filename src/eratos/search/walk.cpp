@@ -121,6 +121,11 @@ void add(const TailCount& tail, Removed& to) {
   for (const auto& [axis, candidates] : tail.at_axis) to.at_axis[axis] += candidates;
 }
 
+void add(const Removed& some, Removed& to) {
+  for (std::size_t i = 0; i < some.by_rule.size(); ++i) to.by_rule[i] += some.by_rule[i];
+  for (std::size_t i = 0; i < kAxes; ++i) to.at_axis[i] += some.at_axis[i];
+}
+
 Count count(const Space& space) {
   Count out;
   out.raw = space.raw();

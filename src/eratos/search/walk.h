@@ -105,6 +105,7 @@ class Tails {
   const TailCount* last_ = nullptr;  // behind those
 };
 void add(const TailCount& tail, Removed& to);
+void add(const Removed& some, Removed& to);
 
 struct Count {
   std::uint64_t raw = 0;

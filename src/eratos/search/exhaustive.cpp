@@ -93,28 +93,46 @@ void Exhaustive::go_to(const Candidate& at, std::size_t axes) {
   for (std::size_t i = 0; i < axes; ++i) cursor_.set(i, at.at[i]);
 }
 
-// The cursor's stem, where there is anything behind it. No bound is asked for that could not cut.
-void Exhaustive::ask_stem(const TailCount& behind, AxisId open, std::vector<Stem>& to) {
+// The cursor's stem; false where nothing legal is behind it.
+bool Exhaustive::add_stem(const TailCount& behind, AxisId open, std::vector<Stem>& to) {
   if (behind.legal == 0) {
     add(behind, outcome_.removed);
-    return;
+    return false;
   }
   Stem stem;
   stem.at = cursor_.at;
   stem.legal = behind.legal;
   for (auto i = static_cast<std::size_t>(open); i < kAxes; ++i) stem.at.at[i] = 0;
   to.push_back(stem);
+  return true;
+}
+
+// No bound is asked for that could not cut.
+void Exhaustive::ask_bound(const Stem& stem, AxisId open) {
   if (!wanted_.front) asks_.push_back({Ask::What::bound, stem.at, open});
+}
+
+void Exhaustive::walk_stems() {
+  while (next_stems_.size() < batches_.bounds && !stems_walked_) {
+    if (stems_.next(outcome_.removed)) {
+      add_stem(behind_stem_.of_prefix(), AxisId::recompute, next_stems_);
+    } else {
+      stems_walked_ = true;
+    }
+  }
 }
 
 void Exhaustive::ask_stems() {
   bounded_ = &all_stems_;
-  while (asks_.size() < batches_.bounds) {
-    if (!stems_.next(outcome_.removed)) {
+  while (asks_.empty()) {
+    walk_stems();
+    if (next_stems_.empty()) {
       stage_ = Stage::recomputes;
       return;
     }
-    ask_stem(behind_stem_.of_prefix(), AxisId::recompute, all_stems_);
+    for (const Stem& stem : next_stems_) ask_bound(stem, AxisId::recompute);
+    all_stems_.insert(all_stems_.end(), next_stems_.begin(), next_stems_.end());
+    next_stems_.clear();
   }
 }
 
@@ -143,7 +161,9 @@ void Exhaustive::ask_recomputes() {
     go_to(stem.at, kRecompute);
     recomputes_.restart();
     while (recomputes_.next(outcome_.removed)) {
-      ask_stem(behind_recompute_.of_prefix(), AxisId::pp, with_recompute_);
+      if (add_stem(behind_recompute_.of_prefix(), AxisId::pp, with_recompute_)) {
+        ask_bound(with_recompute_.back(), AxisId::pp);
+      }
     }
   }
 }
@@ -185,8 +205,9 @@ void Exhaustive::walk_on() {
   if (!walking_) ++to_walk_;
 }
 
-// As many groups as the next batch of screens takes.
+// As many stems as the next batch of bounds takes, or groups as one of screens does.
 void Exhaustive::prepare() {
+  if (stage_ == Stage::stems) walk_stems();
   if (stage_ != Stage::prefixes) return;
   std::size_t groups = 0;
   for (const Piece& p : pieces_) groups += p.groups.ends.size() - p.asked;

@@ -61,6 +61,8 @@ class Exhaustive final : public Method {
   void tell(std::span<const Tell> answers) override;
   const Outcome& outcome() const override { return outcome_; }
   double progress() const override;
+  // Values that its walks have put into a job: its own work, which one thread does.
+  std::uint64_t settings() const { return cursor_.settings + groups_.settings(); }
 
  private:
   struct Stem {
@@ -91,9 +93,11 @@ class Exhaustive final : public Method {
   enum class Stage : std::uint8_t { stems, recomputes, prefixes, walked };
 
   void go_to(const Candidate& at, std::size_t axes);
+  void walk_stems();
   void ask_stems();
   void ask_recomputes();
-  void ask_stem(const TailCount& behind, AxisId open, std::vector<Stem>& to);
+  bool add_stem(const TailCount& behind, AxisId open, std::vector<Stem>& to);
+  void ask_bound(const Stem& stem, AxisId open);
   bool ask_screens();
   bool next_stem();
   void walk_on();
@@ -125,6 +129,8 @@ class Exhaustive final : public Method {
   Stage stage_ = Stage::stems;
   bool screens_next_ = true;  // screens and projections take turns
   std::vector<Ask> asks_;
+  std::vector<Stem> next_stems_;  // of the walk, not asked yet
+  bool stems_walked_ = false;
   std::vector<Stem>* bounded_ = nullptr;  // whose bounds a batch asks for, the last of them
   std::vector<Stem> all_stems_;           // by rising bound
   std::size_t next_stem_ = 0;

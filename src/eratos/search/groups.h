@@ -43,6 +43,7 @@ class GroupWalk {
   void begin(const Candidate& stem);
   // The next groups of the stem, so many at most.
   Groups next(std::size_t most);
+  std::uint64_t settings() const { return cursor_.settings; }
 
  private:
   Cursor cursor_;

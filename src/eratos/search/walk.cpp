@@ -11,6 +11,7 @@ Cursor::Cursor(const Space& s)
 }
 
 void Cursor::set(std::size_t axis, std::size_t to) {
+  ++settings;
   at.at[axis] = static_cast<std::uint8_t>(to);
   apply(space, static_cast<AxisId>(axis), to, job);
 }

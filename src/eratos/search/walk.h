@@ -30,6 +30,7 @@ struct Cursor {
   Candidate at;
   job::JobSpec job;
   std::unique_ptr<job::CheckedJob> scratch;
+  std::uint64_t settings = 0;  // so far: what a walk costs, whatever the machine
 };
 
 // Rules by the axis at which they can be asked.

@@ -97,6 +97,7 @@ struct BlockPiece {
   BlockWhat what = BlockWhat::layer;
   PiecePass pass = PiecePass::forward;  // forward or backward
   double tokens = 0;                    // T
+  double shard_tokens = 0;              // that norms and residuals see (sequence parallelism); 0: T
   double sequence = 0;                  // of one sample on this rank: T / sequence samples
   double hidden = 0;
   double heads = 0;
@@ -124,7 +125,7 @@ struct BlockPiece {
   friend bool operator==(const BlockPiece&, const BlockPiece&) = default;
 };
 
-// bytes as ops::Collective counts them.
+// bytes as ops::Collective counts them. The piece's format is fp32, whatever travels: links count bytes.
 struct CollectivePiece {
   ops::CollectiveKind what = ops::CollectiveKind::all_reduce;
   double ranks = 2;
@@ -217,6 +218,7 @@ void each_elementwise_field(P& p, See&& see) {
 template <class P, class See>
 void each_shape_field(P& p, See&& see) {
   see.number({"tokens", "t"}, p.tokens, 0);
+  see.number({"shard_tokens", "u"}, p.shard_tokens, 0);
   see.number({"sequence", "s"}, p.sequence, 0);
   see.number({"hidden", "h"}, p.hidden, 0);
   see.number({"heads", "a"}, p.heads, 0);

@@ -176,7 +176,8 @@ class Torch : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> open_device(const std::string& kind, int threads, const Rank& rank) {
+std::unique_ptr<Device> open_device(const std::string& kind, int threads, double cache,
+                                    const Rank& rank) {
   Place place;
   if (kind == "cuda") {
     const bool built = c10::impl::hasDeviceGuardImpl(c10::kCUDA);
@@ -203,6 +204,7 @@ std::unique_ptr<Device> open_device(const std::string& kind, int threads, const 
   } else {
     place.cache = last_level_cache_bytes();
   }
+  if (cache >= 0) place.cache = static_cast<std::int64_t>(cache);
   count_memory(place);
   if (threads < 1) {
     threads = std::max(1, processors() / (rank.by == "--ranks" ? rank.ranks : 1));

@@ -64,7 +64,9 @@ class Device {
 struct Rank;
 
 // `kind`: cpu or cuda. `threads`: of one process on a processor; 0 for all it may run on, divided
-// among the ranks of one host. Errors: Fault kEnvironment where there is no such device.
-std::unique_ptr<Device> open_device(const std::string& kind, int threads, const Rank& rank);
+// among the ranks of one host. `cache`: bytes of the last-level cache; < 0: as the system says.
+// Errors: Fault kEnvironment where there is no such device.
+std::unique_ptr<Device> open_device(const std::string& kind, int threads, double cache,
+                                    const Rank& rank);
 
 }  // namespace eratos::device

@@ -33,7 +33,7 @@ struct Command {
   X(schedule,   "schedule",   "",             0, 0, "pipeline schedules: makespan, bubble, peak memory, compared and drawn") \
   X(search,     "search",     "JOB",          1, kAnyNumber, "which configuration to run: the whole legal space, with a proof") \
   X(validate,   "validate",   "RUNS.csv ...", 1, kAnyNumber, "projections against measured runs")   \
-  X(calibrate,  "calibrate",  "RUNS.csv ...", 1, kAnyNumber, "constants of parts and frameworks, fitted to measured runs; or those of kernels and collectives") \
+  X(calibrate,  "calibrate",  "RUNS.csv ...", 1, kAnyNumber, "constants fitted to measured runs; or to kernels, collectives, nccl-tests logs, product timings") \
   X(import_,    "import",     "JOB",          1, 1, "the normalised job, and where each value came from") \
   X(export_,    "export",     "JOB",          1, 1, "the job as another program's file")             \
   X(list,       "list",       "KIND",         1, 1, "what the catalogue knows")                     \

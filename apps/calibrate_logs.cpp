@@ -174,6 +174,7 @@ void judge(const projection::PointPricer& pricer, const std::vector<Sample<P>>& 
   out.points = static_cast<int>(samples.size());
   for (const Sample<P>& s : samples) {
     errors.push_back(std::abs(pricer.price(s.point) / s.measured - 1));
+    if (errors.back() > kTolerance) ++out.beyond;
     if (errors.back() < out.worst) continue;
     out.worst = errors.back();
     out.worst_at = name(s.point);

@@ -9,12 +9,13 @@
 // weights over a non-negative least-squares fit). The cut is the one of the least worst error, by
 // dynamic programming over the sizes; of 1 to kMostPieces pieces, the first number within the
 // tolerance, else the best. A run has at least two sizes. Times that fall where bytes grow cannot
-// be followed: a curve never falls (the larger size is then too dear), and `worst` says by how
-// much. Source: C. L. Lawson, Contributions to the Theory of Linear Least Maximum Approximation,
-// thesis, UCLA 1961.
+// be followed, for a curve never falls: where that keeps sizes beyond the tolerance, the curve is
+// that of the most sizes that never fall among themselves, and `beyond` counts those it misses.
+// Source: C. L. Lawson, Contributions to the Theory of Linear Least Maximum Approximation, thesis,
+// UCLA 1961.
 //
-// Worked example: 8 us up to 64 KiB at 10 GB/s, then 20 us at 100 GB/s: two pieces, error below 0.1
-// %.
+// Worked example: 8 us up to 64 KiB at 10 GB/s, then 20 us at 100 GB/s: two pieces that miss by less
+// than a thousandth.
 #pragma once
 
 #include <optional>

@@ -67,10 +67,11 @@ std::string measured_fit_text(const std::vector<MeasuredFit>& fits, const Style&
                {"pieces", Align::right},
                {"median |e|", Align::right},
                {"worst |e|", Align::right},
-               {"at"}});
+               {"at"},
+               {"beyond 5%", Align::right}});
   for (const MeasuredFit& f : fits) {
     table.row({f.part, f.curve, thousands(f.points), std::to_string(f.pieces), percent(f.median),
-               percent(f.worst), f.worst_at});
+               percent(f.worst), f.worst_at, std::to_string(f.beyond)});
   }
   return table.text(2, style);
 }
@@ -85,6 +86,7 @@ Node measured_fit_node(const std::vector<MeasuredFit>& fits) {
     one.set("pieces", Node::integer(f.pieces));
     one.set("median_abs", rounded(f.median));
     one.set("worst_abs", rounded(f.worst));
+    one.set("beyond_5_percent", Node::integer(f.beyond));
     one.set("worst_at", Node::string(f.worst_at));
     one.set("source", Node::string(f.source));
     out.append(std::move(one));

@@ -3,7 +3,7 @@
 //
 // Worked example: a curve of 24 sizes in 3 pieces whose largest error is 3.1 % at 512 KiB is the
 // line
-//   all_reduce 8      24 sizes   3 pieces   1.0%   3.1%  512 KiB
+//   all_reduce over 8   24   3   1.0%   3.1%  512 KiB   0
 #pragma once
 
 #include <map>
@@ -24,6 +24,7 @@ struct MeasuredFit {
   int pieces = 1;
   double median = 0;
   double worst = 0;
+  int beyond = 0;        // points that miss by more than 5 %
   std::string worst_at;  // "512 KiB", "4096 x 4096 x 128"
   std::string source;
 };

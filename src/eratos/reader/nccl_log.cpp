@@ -350,19 +350,6 @@ class Log {
   Diagnostics bad_;
 };
 
-std::optional<DType> dtype_of(std::string_view type) {
-  constexpr std::pair<std::string_view, DType> kTypes[] = {
-      {"float", DType::fp32},  {"half", DType::fp16},    {"bfloat16", DType::bf16},
-      {"bf16", DType::bf16},   {"int8", DType::int8},    {"uint8", DType::int8},
-      {"int32", DType::int32}, {"uint32", DType::int32}, {"int64", DType::int64},
-      {"uint64", DType::int64}};
-  for (const auto& [name, dtype] : kTypes) {
-    if (name == type) return dtype;
-  }
-  if (type.substr(0, 3) == "fp8" || type.substr(0, 6) == "f8e4m3") return DType::fp8;
-  return std::nullopt;
-}
-
 }  // namespace
 
 double NcclRow::mean_us() const {
@@ -438,10 +425,8 @@ std::vector<calibration::MeasuredPiece> pieces_of(const NcclTable& table) {
   std::vector<calibration::MeasuredPiece> out;
   if (!table.skipped.empty()) return out;
   for (const NcclRow& row : table.rows) {
-    const std::optional<DType> dtype = dtype_of(row.type);
-    if (!dtype) continue;
     calibration::MeasuredPiece& piece = out.emplace_back();
-    piece.piece.dtype = *dtype;
+    piece.piece.dtype = DType::fp32;  // as a plan asks: bytes are bytes
     piece.piece.work =
         calibration::CollectivePiece{table.kind, static_cast<double>(table.ranks), row.bytes};
     for (const double us : {row.out_of_place_us, row.in_place_us}) {

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include "apps/calibrate_logs.h"
 #include "apps/commands.h"
 #include "apps/exit_code.h"
 #include "apps/measured_runs.h"
@@ -263,6 +264,7 @@ int run_calibrate(const Arguments& arguments) {
   const Result<Format> format = format_of(arguments, "text json");
   if (!format) return report_usage(format.error().front().message);
   if (any_points(arguments.words)) return calibrate_points(arguments);
+  if (any_logs(arguments.words)) return calibrate_logs(arguments);
   // A fit may take a minute; a name that is taken is said before.
   const std::string file = arguments.value("--output");
   if (!file.empty() && exists(file) && !arguments.has("--force")) {

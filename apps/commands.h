@@ -33,8 +33,9 @@ struct Command {
   X(schedule,   "schedule",   "",             0, 0, "pipeline schedules: makespan, bubble, peak memory, compared and drawn") \
   X(search,     "search",     "JOB",          1, kAnyNumber, "which configuration to run: the whole legal space, with a proof") \
   X(validate,   "validate",   "RUNS.csv ...", 1, kAnyNumber, "projections against measured runs")   \
-  X(calibrate,  "calibrate",  "RUNS.csv ...", 1, kAnyNumber, "constants of parts and frameworks, fitted to measured runs; or those of kernels and collectives") \
+  X(calibrate,  "calibrate",  "RUNS.csv ...", 1, kAnyNumber, "constants fitted to measured runs; or to kernels, collectives, nccl-tests logs, product timings") \
   X(measure,    "measure",    "JOB",          0, 1, "times of the job's kernels, blocks and collectives on a device at hand") \
+  X(import_trace, "import-trace", "TRACE JOB", 2, 2, "a profiler's trace of a real step beside the model, op by op") \
   X(import_,    "import",     "JOB",          1, 1, "the normalised job, and where each value came from") \
   X(export_,    "export",     "JOB",          1, 1, "the job as another program's file")             \
   X(list,       "list",       "KIND",         1, 1, "what the catalogue knows")                     \
@@ -56,7 +57,7 @@ inline constexpr Command kCommands[] = {
 
 // Named in the manual, not built yet: refused by name instead of as a typing error.
 inline constexpr std::string_view kLaterCommands[] = {
-    "import-trace", "tune", "serve", "mcp"};
+    "tune", "serve", "mcp"};
 
 // What --help and the manual say of JOB.
 inline constexpr std::string_view kAboutJob =

@@ -8,11 +8,14 @@ namespace {
 
 constexpr std::string_view kOneJob = " project memory check explain import export search ";
 constexpr std::string_view kJobs =
-    " project memory check explain import export compare search measure ";
+    " project memory check explain import export compare search measure import-trace ";
 constexpr std::string_view kProjections = " project memory check explain validate compare search ";
 constexpr std::string_view kAll =
     " project memory check explain compare schedule search import export list show validate "
     "calibrate measure completion man ";
+constexpr std::string_view kWriters =
+    " project memory check explain compare schedule search import export list show validate "
+    "calibrate measure import-trace completion man ";
 constexpr std::string_view kSchedule = " schedule ";
 constexpr std::string_view kMeasure = " measure ";
 constexpr std::string_view kDrawn = " project schedule ";
@@ -20,7 +23,7 @@ constexpr std::string_view kDrawn = " project schedule ";
 constexpr Flag kFlags[] = {
     {"--cluster", "", Value::text, "C", false,
      "where it runs: a catalogue cluster, PART-NxM (N nodes of M), or a file", "",
-     " project memory check explain import export measure "},
+     " project memory check explain import export measure import-trace "},
     {"--cluster", "", Value::text, "C[,C...]", true,
      "where it runs; several are searched one by one and compared", "", " search "},
     {"--cluster", "", Value::text, "C", true,
@@ -29,7 +32,7 @@ constexpr Flag kFlags[] = {
      "the job with each value of a field, or hardware.FIELD=x1.5,x2 of its cluster", "",
      " compare "},
     {"--nodes", "", Value::count, "N", false, "the same cluster with N nodes", "",
-     " project memory check explain import export compare measure "},
+     " project memory check explain import export compare measure import-trace "},
     {"--nodes", "", Value::text, "N[..M]", false,
      "the same cluster with N nodes; 4..64: one search each of 4, 8, 16, 32, 64; or 4,6,8", "",
      " search "},
@@ -68,7 +71,7 @@ constexpr Flag kFlags[] = {
      " memory "},
     {"--calibration", "", Value::text, "FILE", false,
      "numbers of `eratos calibrate`, or your own, in place of the catalogue's", "",
-     " project memory check explain validate compare calibrate search measure "},
+     " project memory check explain validate compare calibrate search measure import-trace "},
     {"--require-fit", "", Value::none, "", false, "exit with 1 when the job does not fit", "",
      " project memory check compare "},
     {"--to", "", Value::text, "TARGET", false, "megatron, primus, nanotron or torchtitan",
@@ -83,6 +86,15 @@ constexpr Flag kFlags[] = {
     {"--left-out", "", Value::none, "", false,
      "each row's error by fits that have not seen its group, its source, or all but a tenth of it",
      "", " validate "},
+    {"--cluster", "", Value::text, "C", false,
+     "where logs and timings were taken, where they do not say it: PART-NxM or a catalogue cluster",
+     "", " calibrate "},
+    {"--time-unit", "", Value::text, "UNIT", false,
+     "of a time column of products whose name has none: s, ms, us or ns", "s ms us ns",
+     " calibrate "},
+    {"--write-measured", "", Value::text, "FILE", false,
+     "write the measurements of logs and products there, as MEASURED.json; an existing file is kept",
+     "", " calibrate "},
     {"--shipped", "", Value::none, "", false,
      "fit the catalogue's own constants, from what is known of each class before any run", "",
      " calibrate "},
@@ -143,6 +155,16 @@ constexpr Flag kFlags[] = {
      " search "},
     {"--explain-space", "", Value::none, "", false,
      "count the candidates axis by axis, and what each rule removed", "", " search "},
+    {"--step", "", Value::index, "N", false,
+     "the step of the trace, as its ProfilerStep#N says (the one of median length)", "",
+     " import-trace "},
+    {"--device", "", Value::index, "N", false,
+     "the accelerator of the trace (the one that works longest)", "", " import-trace "},
+    {"--stage", "", Value::index, "N", false,
+     "the pipeline rank that it is compared with (that of the trace's rank, else 0)", "",
+     " import-trace "},
+    {"--top", "", Value::count, "N", false, "ops and unmatched kernels to list (20)", "",
+     " import-trace "},
     {"--pp", "", Value::count, "N", false,
      "ranks of the pipeline; with --times, what the file says where it is left out", "", kSchedule},
     {"--vpp", "", Value::count, "N", false,
@@ -241,11 +263,16 @@ constexpr Flag kFlags[] = {
      "the program eratos-device (beside eratos, in libexec/eratos, or on the path)", "", kMeasure},
     {"--format", "", Value::text, "NAME", false, "of --plan: text, json or plan (for --plan-file)",
      "text json plan", kMeasure},
+    {"--format", "", Value::text, "NAME", false, "text, json, markdown or html",
+     "text json markdown html", " import-trace "},
     {"--output", "-o", Value::text, "FILE", false,
      "write there instead of standard output; an existing file "
      "is kept",
      "", kAll},
-    {"--force", "", Value::none, "", false, "let --output replace an existing file", "", kAll},
+    {"--output", "-o", Value::text, "FILE", false,
+     "write the ops that were matched by shape there, as MEASURED.json; an existing file is kept", "",
+     " import-trace "},
+    {"--force", "", Value::none, "", false, "let --output replace an existing file", "", kWriters},
 
     {"--measured", "", Value::text, "FILE", false, "", "", " memory check explain validate "},
     {"--mode", "", Value::text, "NAME", false, "", "", " memory check explain import export search "},

@@ -42,7 +42,7 @@ int write_named(const std::string& path, const std::string& text, const Argument
 }
 
 std::string same_file(const Arguments& arguments) {
-  const char* files[] = {"--trace", "--svg", "--html", "--output", "--best", "--store"};
+  const char* files[] = {"--trace", "--svg", "--html", "--output", "--best", "--store", "--write-measured"};
   const auto place = [&](const char* flag) {
     std::error_code none;
     const std::filesystem::path path = std::filesystem::absolute(arguments.value(flag), none);

@@ -324,13 +324,16 @@ TEST(Levels, CardsPairedByBridgesCrossPcieInsideTheNode) {
   EXPECT_LT(t(2), t(8));
 }
 
-// Nodes of four that say so have all links of a part between the four; half of a node of eight does not.
+// Nodes of four that say so have all links of a part between the four; half of a node of eight does
+// not.
 TEST(Levels, ASmallerMeshHasAllLinks) {
   const hardware::AcceleratorSpec part = mi300x();
   const hardware::ClusterSpec half = hardware::derive_cluster(part, 2, 4);
   hardware::ClusterSpec whole = half;
   whole.levels[1].latency = Seconds{1e-6};  // a network of its own: the levels are described
-  const auto mesh_of = [](const hardware::ClusterSpec& c) { return make_context(c, {}, {}).mesh_size; };
+  const auto mesh_of = [](const hardware::ClusterSpec& c) {
+    return make_context(c, {}, {}).mesh_size;
+  };
   EXPECT_EQ(mesh_of(half), 8);
   EXPECT_EQ(mesh_of(whole), 4);
   EXPECT_EQ(mesh_of(hardware::derive_cluster(part, 1, 4)), 8);
@@ -432,6 +435,82 @@ TEST(Properties, AllReduceHoldsItsHalves) {
       }
     }
   }
+}
+
+// One all-reduce of 8 GPUs in two pieces, and one of 16 GPUs on two nodes.
+System pieced_system(int nodes) {
+  calibration::PartCalibration part = h100_calibration();
+  std::erase_if(part.collectives,
+                [](const auto& c) { return c.kind == "all_reduce" && c.gpus == 8; });
+  const auto row = [](int gpus, int domains, double from, double alpha_us, double busbw_gb) {
+    calibration::CollectiveCurve c;
+    c.kind = "all_reduce";
+    c.algorithm = "ring";
+    c.gpus = gpus;
+    c.domains = domains;
+    c.from = Bytes{from};
+    c.alpha = microseconds(alpha_us);
+    c.busbw = BytesPerSecond{busbw_gb * 1e9};
+    return c;
+  };
+  part.collectives.push_back(row(8, 1, 1e6, 40, 350));
+  part.collectives.push_back(row(8, 1, 0, 10, 70));
+  part.collectives.push_back(row(16, 2, 8, 50, 175));
+  System s{hardware::derive_cluster(h100(), nodes, 8), {}};
+  // Without NVLS and without halves, so that one curve is alone.
+  for (hardware::NetworkLevel& level : s.cluster.levels) level.in_switch_reduction = false;
+  std::erase_if(part.collectives, [](const auto& c) { return c.kind != "all_reduce"; });
+  s.context = make_context(s.cluster, part, {});
+  return s;
+}
+
+TEST(Pieces, HandWorkedBelowAtAndAboveTheKink) {
+  const System s = pieced_system(1);
+  const auto t = [&](double bytes) {
+    return ring_time(CollectiveKind::all_reduce, bytes, place({8, 1}, s.cluster), s.context) * 1e6;
+  };
+  EXPECT_NEAR(t(4e5), 10 + 1.75 * 4e5 / 70e3, 1e-9);        // 20 us
+  EXPECT_NEAR(t(1e6), 40 + 1.75 * 1e6 / 350e3, 1e-9);       // 45 us: the second piece
+  EXPECT_NEAR(t(999999), 10 + 1.75 * 999999 / 70e3, 1e-9);  // 35 us: still the first
+  EXPECT_NEAR(t(7e6), 40 + 1.75 * 7e6 / 350e3, 1e-9);       // 75 us
+}
+
+TEST(Pieces, ALaterPieceNeverFallsBelowAnEarlierOne) {
+  CollectiveContext context = pieced_system(1).context;
+  ASSERT_EQ(context.pieces.size(), 3U);
+  context.pieces[1].alpha = 1e-6;  // the large piece alone would fall from 35 to 6 us
+  const GroupPlacement whole = place({8, 1}, pieced_system(1).cluster);
+  EXPECT_NEAR(ring_time(CollectiveKind::all_reduce, 1e6, whole, context) * 1e6, 35, 1e-9);
+  double before = 0;
+  for (double bytes = 8; bytes < 1e10; bytes *= 1.3) {
+    const double t = ring_time(CollectiveKind::all_reduce, bytes, whole, context);
+    ASSERT_GE(t, before) << bytes;
+    before = t;
+  }
+}
+
+TEST(Pieces, AGroupBetweenFittedSizesLiesBetweenTheirTimes) {
+  const System s = pieced_system(1);
+  const auto t = [&](int n) {
+    return ring_time(CollectiveKind::all_reduce, 4e5, place({n, 1}, s.cluster), s.context);
+  };
+  EXPECT_GT(t(6), std::min(t(4), t(8)));
+  EXPECT_LT(t(6), std::max(t(4), t(8)));
+}
+
+TEST(Pieces, ASpreadOfItsOwnReplacesTheAlgorithmsAcrossDomains) {
+  const System s = pieced_system(4);
+  // No matter that its halves would take 674 us by the algorithms.
+  // 50 + 1.875 * 1e8 / 175e3 us over 16 GPUs of two nodes; 16 of four nodes have no row.
+  EXPECT_NEAR(us(s, CollectiveKind::all_reduce, 1e8, 16), 50 + 1.875e8 / 175e3, 1e-6);
+  CollectiveContext plain = s.context;
+  plain.pieces.clear();
+  const auto four = place({16, 2}, s.cluster);
+  EXPECT_EQ(time_of(CollectiveKind::all_reduce, Bytes{1e8}, four, s.context).value,
+            time_of(CollectiveKind::all_reduce, Bytes{1e8}, four, plain).value);
+  EXPECT_NE(
+      time_of(CollectiveKind::all_reduce, Bytes{1e8}, place({16, 1}, s.cluster), plain).value,
+      time_of(CollectiveKind::all_reduce, Bytes{1e8}, place({16, 1}, s.cluster), s.context).value);
 }
 
 TEST(Published, AllReduceOfAnH100NodeAndOfEight) {

@@ -87,6 +87,9 @@ struct ElementwiseCurve {
 // t = alpha + factor * bytes / busbw + gamma * sqrt(bytes), per collective and group size, one
 // domain of the scale-up level. factor is 2(n-1)/n for all-reduce, (n-1)/n for all-gather,
 // reduce-scatter and all-to-all, 1 for send/recv. Source of the form: docs/MODEL.md, collectives.
+// Several rows of one kind, algorithm and group that differ in `from` are one curve in pieces, each
+// up to where the next begins: the library's protocols (LL, LL128, Simple). A message takes no less
+// than the largest of each earlier piece, so that the curve never falls.
 struct CollectiveCurve {
   std::string kind;       // all_reduce, all_gather, reduce_scatter, all_to_all, send_recv
   std::string algorithm;  // ring, in_switch, mesh, pairwise, direct
@@ -95,7 +98,14 @@ struct CollectiveCurve {
   BytesPerSecond busbw;
   double gamma = 0;  // s / sqrt(byte)
   std::string source;
+  // Scale-up domains that the group spans. Beyond 1 the row stands for groups of just this size and
+  // spread, in place of what the algorithms across domains take.
+  int domains = 1;
+  Bytes from;  // smallest message of the piece
 };
+
+// Most rows of one part that are pieces of curves, or of a spread of their own.
+inline constexpr int kMostCurvePieces = 96;
 
 // Links beyond the scale-up domain: t = steps * alpha + factor * bytes / (share * NIC rate) +
 // gamma * sqrt(bytes).

@@ -1,5 +1,6 @@
 #include "eratos/calibration/curves.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -64,7 +65,25 @@ class KernelRows {
   std::array<std::array<InplaceVector<std::uint16_t, AttentionRows::capacity()>, 2>, 2> at_;
 };
 
+bool is_one_curve(const CollectiveCurve& a, const CollectiveCurve& b) {
+  return a.gpus == b.gpus && a.domains == b.domains && a.kind == b.kind &&
+         a.algorithm == b.algorithm;
+}
+
 }  // namespace
+
+bool in_pieces(const std::vector<CollectiveCurve>& rows, const CollectiveCurve& row) {
+  if (row.from.value > 0 || row.domains > 1) return true;
+  return std::any_of(rows.begin(), rows.end(), [&](const CollectiveCurve& c) {
+    return c.from.value > 0 && is_one_curve(c, row);
+  });
+}
+
+bool is_last_piece(const std::vector<CollectiveCurve>& rows, const CollectiveCurve& row) {
+  return std::none_of(rows.begin(), rows.end(), [&](const CollectiveCurve& c) {
+    return c.from > row.from && is_one_curve(c, row);
+  });
+}
 
 const GemmCurve& gemm_curve(const PartCalibration& part, DType dtype) {
   static const GemmCurve kUnknown;

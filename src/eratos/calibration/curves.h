@@ -4,6 +4,7 @@
 
 #include <array>
 #include <string_view>
+#include <vector>
 
 #include "eratos/base/inplace_vector.h"
 #include "eratos/calibration/calibration.h"
@@ -40,5 +41,11 @@ AttentionRows attention_curves(const AttentionTable& table, std::string_view ker
 // The same for [backward][causal] at once.
 using PassRows = std::array<std::array<AttentionRows, 2>, 2>;
 PassRows attention_passes(const AttentionTable& table, std::string_view kernel, DType dtype);
+
+// A collective's curve in pieces (CollectiveCurve::from), or one across domains: rows that are kept
+// apart from those that are a curve by themselves. `rows` holds `row`.
+bool in_pieces(const std::vector<CollectiveCurve>& rows, const CollectiveCurve& row);
+// Of the rows of its curve, the one of the largest messages.
+bool is_last_piece(const std::vector<CollectiveCurve>& rows, const CollectiveCurve& row);
 
 }  // namespace eratos::calibration

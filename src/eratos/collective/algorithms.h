@@ -2,6 +2,8 @@
 // a group of at least two ranks and positive bytes; select.cpp decides who is asked.
 #pragma once
 
+#include <optional>
+
 #include "eratos/collective/collective.h"
 
 namespace eratos::collective {
@@ -23,6 +25,20 @@ bool has_rows(const CollectiveContext& context, ops::CollectiveKind kind, Algori
 
 // alpha + f b / B + gamma sqrt(b).
 double in_domain_time(const CurveRow& row, double factor, double bytes);
+
+// The same of the row for n ranks, where curves in pieces have their say: by pieces for a fitted
+// size, in between the times of the two sizes mixed in log2 n. `links` of a mesh share the bytes.
+double fitted_time(const CollectiveContext& context, ops::CollectiveKind kind, Algorithm a,
+                   double n, double links, double bytes, double hops, double latency);
+
+// Is there a curve in pieces of this collective over just this group? It was measured where the job
+// runs, so it is not tied to what other collectives take.
+bool measured_as_is(const CollectiveContext& context, ops::CollectiveKind kind,
+                    const GroupPlacement& placement);
+
+// A curve fitted to just this spread beyond one domain, where there is one.
+std::optional<double> spanning_time(const CollectiveContext& context, ops::CollectiveKind kind,
+                                    const GroupPlacement& placement, double bytes);
 
 // How a group lies: domains[i] is the number of level-i domains that it touches, ranks[i] the mean
 // number of its ranks in one.

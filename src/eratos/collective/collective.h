@@ -65,6 +65,22 @@ struct CurveRow {
 };
 using CurveRows = InplaceVector<CurveRow, 8>;  // by rising group size
 
+// A curve in pieces, or one across domains: messages from `from` bytes to the next piece's.
+struct CurvePiece {
+  ops::CollectiveKind kind = ops::CollectiveKind::all_reduce;
+  std::uint8_t algorithm = 0;
+  std::uint16_t domains = 1;
+  int gpus = 2;
+  double from = 0;
+  double alpha = 0;             // s
+  double seconds_per_byte = 0;  // as CurveRow
+  double gamma = 0;             // s / sqrt(byte)
+
+  friend bool operator==(const CurvePiece&, const CurvePiece&) = default;
+};
+// By kind, algorithm, domains, group size and rising `from`.
+using CurvePieces = InplaceVector<CurvePiece, calibration::kMostCurvePieces>;
+
 struct LevelConstants {
   int gpus = 1;
   double latency = 0;           // one hop, s
@@ -79,6 +95,8 @@ struct CollectiveContext {
   InplaceVector<LevelConstants, 4> levels;
   // [kind][algorithm], only the algorithms that run inside one domain have rows.
   std::array<std::array<CurveRows, static_cast<std::size_t>(Algorithm::count_)>, 5> curves{};
+  // What a row of `curves` leaves out, which holds for the largest messages; empty for most parts.
+  CurvePieces pieces;
   bool direct_links = false;  // the domain is a mesh: a pair has 1/(domain-1) of the bandwidth
   int mesh_size = 8;
   int gpus_per_node = 8;

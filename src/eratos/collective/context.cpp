@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <string_view>
+#include <tuple>
 
+#include "eratos/calibration/curves.h"
 #include "eratos/collective/algorithms.h"
 
 namespace eratos::collective {
@@ -28,6 +30,19 @@ void insert_sorted(CurveRows& rows, const CurveRow& row) {
   rows.push_back(row);
   std::sort(rows.begin(), rows.end(),
             [](const CurveRow& a, const CurveRow& b) { return a.gpus < b.gpus; });
+}
+
+void add_piece(CurvePieces& pieces, const calibration::CollectiveCurve& curve,
+               ops::CollectiveKind kind, Algorithm algorithm, const CurveRow& row) {
+  if (pieces.size() == CurvePieces::capacity()) return;
+  pieces.push_back({kind, static_cast<std::uint8_t>(algorithm),
+                    static_cast<std::uint16_t>(std::max(1, curve.domains)), row.gpus,
+                    curve.from.value, row.alpha, row.seconds_per_byte, row.gamma});
+  const auto place = [](const CurvePiece& p) {
+    return std::tuple(p.kind, p.algorithm, p.domains, p.gpus, p.from);
+  };
+  std::sort(pieces.begin(), pieces.end(),
+            [&](const CurvePiece& a, const CurvePiece& b) { return place(a) < place(b); });
 }
 
 double share_of(const hardware::NetworkLevel& level, std::size_t index, bool between_nodes,
@@ -87,8 +102,9 @@ CollectiveContext make_context(const hardware::ClusterSpec& cluster,
   context.network_alpha = calibration.network.alpha.value;
   context.network_gamma = calibration.network.gamma;
   context.network_decay = factors.network_decay;
-  // Nodes that join fewer accelerators than the part can spread all of its links over those: a V100 has
-  // two links to each of three others in a node of four. A cluster of one domain may be half of one.
+  // Nodes that join fewer accelerators than the part can spread all of its links over those: a V100
+  // has two links to each of three others in a node of four. A cluster of one domain may be half of
+  // one.
   const bool own_nodes = !hardware::follows_from_part(cluster) && cluster.levels.size() > 1;
   context.mesh_size = std::max(2, own_nodes ? cluster.levels[0].gpus : own.domain_gpus);
 
@@ -117,11 +133,17 @@ CollectiveContext make_context(const hardware::ClusterSpec& cluster,
       if (curve.kind != ops::name_of(kind)) continue;
       for (const Algorithm algorithm : kFitted) {
         if (curve.algorithm != name_of(algorithm) || curve.busbw.value <= 0) continue;
-        const double links = algorithm == Algorithm::mesh ? curve.gpus - 1.0 : 1.0;
+        const bool inside = curve.domains <= 1;
+        const double links = inside && algorithm == Algorithm::mesh ? curve.gpus - 1.0 : 1.0;
+        const double faster = inside ? scale : factors.collective;
+        const CurveRow row{curve.gpus, curve.alpha.value, links / (curve.busbw.value * faster),
+                           curve.gamma / faster};
+        if (calibration::in_pieces(calibration.collectives, curve))
+          add_piece(context.pieces, curve, kind, algorithm, row);
+        if (!inside || !calibration::is_last_piece(calibration.collectives, curve)) continue;
         insert_sorted(
             context.curves[static_cast<std::size_t>(kind)][static_cast<std::size_t>(algorithm)],
-            {curve.gpus, curve.alpha.value, links / (curve.busbw.value * scale),
-             curve.gamma / scale});
+            row);
       }
     }
   }

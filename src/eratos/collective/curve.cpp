@@ -50,6 +50,91 @@ double in_domain_time(const CurveRow& row, double factor, double bytes) {
   return row.alpha + factor * bytes * row.seconds_per_byte + row.gamma * std::sqrt(bytes);
 }
 
+namespace {
+
+// The pieces of one curve: a range of context.pieces.
+struct PieceRange {
+  const CurvePiece* begin = nullptr;
+  const CurvePiece* end = nullptr;
+  bool empty() const { return begin == end; }
+};
+
+template <class Is>
+PieceRange pieces_where(const CollectiveContext& context, const Is& is) {
+  const CurvePiece* begin = std::find_if(context.pieces.begin(), context.pieces.end(), is);
+  return {begin, std::find_if_not(begin, context.pieces.end(), is)};
+}
+
+// No less than each earlier piece at its end: a larger message is never faster.
+double piecewise(const PieceRange& pieces, double links, double factor, double bytes) {
+  double t = 0;
+  for (const CurvePiece* p = pieces.begin; p != pieces.end; ++p) {
+    if (p != pieces.begin && p->from > bytes) break;
+    const double most = p + 1 != pieces.end ? std::min(bytes, (p + 1)->from) : bytes;
+    const CurveRow row{p->gpus, p->alpha, p->seconds_per_byte / links, p->gamma};
+    t = std::max(t, in_domain_time(row, factor, most));
+  }
+  return t;
+}
+
+}  // namespace
+
+double fitted_time(const CollectiveContext& context, ops::CollectiveKind kind, Algorithm a,
+                   double n, double links, double bytes, double hops, double latency) {
+  const CurveRows& rows = rows_of(context, kind, a);
+  const double factor = bus_factor(kind, n);
+  const auto of_row = [&](CurveRow row) {
+    row.seconds_per_byte /= links;
+    return in_domain_time(row, factor, bytes);
+  };
+  if (context.pieces.empty()) return of_row(curve_at(rows, n, hops, latency));
+
+  const auto at = [&](const CurveRow& row) {
+    const PieceRange pieces = pieces_where(context, [&](const CurvePiece& p) {
+      return p.kind == kind && p.algorithm == static_cast<std::uint8_t>(a) && p.domains == 1 &&
+             p.gpus == row.gpus;
+    });
+    return pieces.empty() ? of_row(row) : piecewise(pieces, links, factor, bytes);
+  };
+  const CurveRow* below = nullptr;
+  for (const CurveRow& row : rows) {
+    if (row.gpus >= n) {
+      if (below == nullptr || row.gpus == n) return at(row);
+      const double weight =
+          std::log2(n / below->gpus) / std::log2(static_cast<double>(row.gpus) / below->gpus);
+      const double least = at(*below);
+      return least + weight * (at(row) - least);
+    }
+    below = &row;
+  }
+  return below == nullptr ? 0 : at(*below) + hops * (n - below->gpus) * latency;
+}
+
+namespace {
+
+PieceRange pieces_of_group(const CollectiveContext& context, ops::CollectiveKind kind,
+                           const GroupPlacement& placement) {
+  if (context.pieces.empty() || placement.members.empty()) return {};
+  const int domains = (placement.size + placement.members[0] - 1) / placement.members[0];
+  return pieces_where(context, [&](const CurvePiece& p) {
+    return p.kind == kind && p.domains == domains && p.gpus == placement.size;
+  });
+}
+
+}  // namespace
+
+bool measured_as_is(const CollectiveContext& context, ops::CollectiveKind kind,
+                    const GroupPlacement& placement) {
+  return !pieces_of_group(context, kind, placement).empty();
+}
+
+std::optional<double> spanning_time(const CollectiveContext& context, ops::CollectiveKind kind,
+                                    const GroupPlacement& placement, double bytes) {
+  const PieceRange pieces = pieces_of_group(context, kind, placement);
+  if (pieces.empty() || pieces.begin->domains < 2) return std::nullopt;
+  return piecewise(pieces, 1, bus_factor(kind, placement.size), bytes);
+}
+
 Spread spread_of(const GroupPlacement& placement) {
   Spread spread;
   spread.size = placement.size;

@@ -9,10 +9,8 @@ namespace eratos::collective {
 
 double in_switch_time(double bytes, const GroupPlacement& placement,
                       const CollectiveContext& context) {
-  const double n = placement.size;
-  const CurveRows& rows = rows_of(context, ops::CollectiveKind::all_reduce, Algorithm::in_switch);
-  return in_domain_time(curve_at(rows, n, 0, 0), bus_factor(ops::CollectiveKind::all_reduce, n),
-                        bytes);
+  return fitted_time(context, ops::CollectiveKind::all_reduce, Algorithm::in_switch, placement.size,
+                     1, bytes, 0, 0);
 }
 
 }  // namespace eratos::collective

@@ -22,9 +22,7 @@ double mesh_time(ops::CollectiveKind kind, double bytes, const GroupPlacement& p
     return std::max(2.0 * context.levels[0].latency, kin.alpha) + factor * bytes * whole / share +
            kin.gamma * std::sqrt(bytes);
   }
-  CurveRow row = curve_at(rows, n, 0, 0);
-  row.seconds_per_byte /= n - 1.0;
-  return in_domain_time(row, factor, bytes);
+  return fitted_time(context, kind, Algorithm::mesh, n, n - 1.0, bytes, 0, 0);
 }
 
 }  // namespace eratos::collective

@@ -25,7 +25,6 @@ double pairwise_time(double bytes, const GroupPlacement& placement,
   const double local_bytes = bytes * local / spread.size;
 
   double inside = 0;
-  CurveRow row;
   if (local > 1) {
     if (context.direct_links) {
       GroupPlacement domain;
@@ -33,8 +32,8 @@ double pairwise_time(double bytes, const GroupPlacement& placement,
       domain.members.push_back(domain.size);
       inside = mesh_time(kKind, local_bytes, domain, context);
     } else if (has_rows(context, kKind, Algorithm::pairwise)) {
-      row = curve_at(rows_of(context, kKind, Algorithm::pairwise), local, 1.0, kDomainPeer);
-      inside = in_domain_time(row, bus_factor(kKind, local), local_bytes);
+      inside =
+          fitted_time(context, kKind, Algorithm::pairwise, local, 1, local_bytes, 1.0, kDomainPeer);
     } else {
       inside = 2.0 * context.levels[0].latency + local * kDomainPeer +
                bus_factor(kKind, local) * local_bytes * context.levels[0].seconds_per_byte;

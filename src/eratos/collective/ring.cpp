@@ -29,7 +29,7 @@ double ring_time(ops::CollectiveKind kind, double bytes, const GroupPlacement& p
       return kBase + rounds * (spread.size - 1) * latency +
              factor * bytes * context.levels[0].seconds_per_byte;
     }
-    return in_domain_time(curve_at(rows, spread.size, rounds, latency), factor, bytes);
+    return fitted_time(context, kind, Algorithm::ring, spread.size, 1, bytes, rounds, latency);
   }
 
   double latency = (spread.size - spread.domains[0]) * context.levels[0].latency;

@@ -106,6 +106,14 @@ double price(Algorithm algorithm, double bytes, const Situation& s) {
 Choice cheapest(CollectiveKind kind, double bytes, const GroupPlacement& placement,
                 const CollectiveContext& context, const ops::Fanout& fanout = {}) {
   const Situation s{kind, placement, context, fanout, spread_of(placement).one_domain};
+  if (spanning(s) && !fanout.known()) {
+    if (const auto measured = spanning_time(context, kind, placement, bytes)) {
+      return {kind == CollectiveKind::all_to_all  ? Algorithm::pairwise
+              : kind == CollectiveKind::send_recv ? Algorithm::direct
+                                                  : Algorithm::ring,
+              Seconds{*measured}};
+    }
+  }
   Choice best{Algorithm::none, Seconds{1e300}};
   for (const Rule& rule : kRules) {
     if (rule.kind != kind || !rule.allowed(s)) continue;
@@ -122,7 +130,10 @@ Choice choose(CollectiveKind kind, Bytes bytes, const GroupPlacement& placement,
   if (placement.size < 2 || bytes.value <= 0 || context.levels.empty()) return {};
   const double b = bytes.value;
   const Choice own = cheapest(kind, b, placement, context);
-  if (kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_recv) return own;
+  if (kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_recv ||
+      measured_as_is(context, kind, placement)) {
+    return own;
+  }
 
   // Fits of different collectives disagree by a few per cent; what one can do with the help of
   // another bounds them: an all-reduce is both halves in turn, and contains each of them.

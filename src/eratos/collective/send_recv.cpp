@@ -13,7 +13,9 @@ double send_recv_time(double bytes, const GroupPlacement& placement,
   const Spread spread = spread_of(placement);
   if (spread.one_domain) {
     const CurveRows& rows = rows_of(context, kKind, Algorithm::direct);
-    if (!rows.empty()) return in_domain_time(rows[0], 1.0, bytes);
+    if (!rows.empty()) {
+      return fitted_time(context, kKind, Algorithm::direct, rows[0].gpus, 1, bytes, 0, 0);
+    }
     const double links = context.direct_links ? std::max(1.0, context.mesh_size - 1.0) : 1.0;
     return 2.0 * context.levels[0].latency + bytes * context.levels[0].seconds_per_byte * links;
   }

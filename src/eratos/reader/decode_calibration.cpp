@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <string>
 
+#include "eratos/calibration/curves.h"
 #include "eratos/reader/decode.h"
 #include "eratos/reader/fields.h"
 
@@ -140,6 +142,8 @@ void read_collectives(Fields& top, calibration::PartCalibration& part, Diagnosti
       each.read("algorithm", curve.algorithm);
     }
     each.require("gpus", curve.gpus);
+    each.read("domains", curve.domains);
+    each.read("from_bytes", curve.from.value);
     each.read("alpha_us", curve.alpha, kMicro);
     each.need("busbw_gb_per_s");
     each.read("busbw_gb_per_s", curve.busbw, kGiga);
@@ -147,6 +151,14 @@ void read_collectives(Fields& top, calibration::PartCalibration& part, Diagnosti
     each.require("source", curve.source);
     each.finish();
     part.collectives.push_back(std::move(curve));
+  }
+  const auto pieces = std::count_if(
+      part.collectives.begin(), part.collectives.end(),
+      [&](const auto& c) { return calibration::in_pieces(part.collectives, c); });
+  if (pieces > calibration::kMostCurvePieces) {
+    top.fail("collectives", "`collectives` has " + std::to_string(pieces) +
+                                " pieces of curves; at most " +
+                                std::to_string(calibration::kMostCurvePieces) + " are kept");
   }
 }
 

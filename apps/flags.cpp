@@ -51,6 +51,10 @@ constexpr Flag kFlags[] = {
      " memory check explain "},
     {"--micro-batch", "", Value::index, "N", false,
      "the micro-batch that --trace draws op by op, counted from 0 (0)", "", " project "},
+    {"--anchor", "", Value::text, "RUN", false,
+     "a measured run of the same model, smaller: RUNS.csv:ID, or gpus=8,step_s=12.3 and what else "
+     "differs; what it says of kernels, launches and links is carried over",
+     "", " project "},
     {"--snapshot", "", Value::text, "FILE", false,
      "write every allocation of one rank there, for pytorch.org/memory_viz; an existing file is kept",
      "", " memory "},
@@ -72,6 +76,10 @@ constexpr Flag kFlags[] = {
      " validate calibrate "},
     {"--left-out", "", Value::none, "", false,
      "each row's error by fits that have not seen its group, its source, or all but a tenth of it",
+     "", " validate "},
+    {"--anchored", "", Value::none, "", false,
+     "instead: each run projected from the smallest of its model, part, format, micro-batch and "
+     "software",
      "", " validate "},
     {"--shipped", "", Value::none, "", false,
      "fit the catalogue's own constants, from what is known of each class before any run", "",
@@ -214,7 +222,6 @@ constexpr Flag kFlags[] = {
     {"--measured", "", Value::text, "FILE", false, "", "",
      " project memory check explain validate "},
     {"--mode", "", Value::text, "NAME", false, "", "", kOneJob},
-    {"--anchor", "", Value::text, "RUN", false, "", "", kOneJob},
 };
 
 }  // namespace

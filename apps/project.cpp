@@ -1,8 +1,11 @@
 // eratos project JOB: does it fit, how fast is it, where does the step go.
+#include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "apps/anchor.h"
 #include "apps/commands.h"
 #include "apps/compare.h"
 #include "apps/exit_code.h"
@@ -11,6 +14,8 @@
 #include "apps/output.h"
 #include "apps/pictures.h"
 #include "eratos/projection/picture.h"
+#include "eratos/reader/job_yaml.h"
+#include "eratos/report/anchor.h"
 #include "eratos/report/compare.h"
 #include "eratos/report/json.h"
 #include "eratos/report/page.h"
@@ -118,15 +123,29 @@ int run_project(const Arguments& arguments) {
   }
   if (const std::string same = same_file(arguments); !same.empty()) return report_usage(same);
   if (arguments.value("--schedule") == "all") {
+    if (arguments.has("--anchor")) {
+      return report_usage("an anchor changes one answer: name one schedule with --schedule");
+    }
     if (drawn) return report_usage("pictures are of one schedule: name it with --schedule");
     return compare_schedules(arguments, *format);
   }
-  const Result<Projected> projected = project_job(arguments);
+  Result<Projected> projected = project_job(arguments);
   if (!projected) return report_faults(projected.error());
+  const text::Node asked = reader::job_to_node(projected->job->read.job);
+  std::optional<report::AnchorAnswer> anchored;
+  if (arguments.has("--anchor")) {
+    Result<report::AnchorAnswer> found = anchor(arguments, *projected);
+    if (!found) return report_faults(found.error());
+    anchored = *std::move(found);
+  }
   if (drawn) {
     if (const int code = draw(*projected, arguments); code != kAnswered) return code;
   }
-  const report::Answer answer = answer_of(*projected);
+  report::Answer answer = answer_of(*projected);
+  if (anchored) {
+    answer.anchor = &*anchored;
+    answer.job = asked;  // as the user wrote it, without what was carried
+  }
   const std::string text = render_project(answer, *format, arguments);
   return deliver(text, arguments, fit_code(arguments, projected->projection.memory.fits));
 }

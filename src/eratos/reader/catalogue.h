@@ -76,4 +76,8 @@ Result<calibration::Calibration> load_calibration(std::string_view accelerator);
 Result<calibration::Calibration> load_calibration(const hardware::AcceleratorSpec& part,
                                                   const Overlay* overlay = nullptr);
 
+// Errors of published runs that were projected from a smaller run of their kind
+// (projection/anchor.h): data/anchored_residuals.csv.
+Result<std::vector<calibration::ErrorClass>> load_anchored_classes();
+
 }  // namespace eratos::reader

@@ -14,11 +14,14 @@
 
 namespace eratos::report {
 
+struct AnchorAnswer;
+
 struct Answer {
   const job::JobSpec* spec = nullptr;
   const job::CheckedJob* checked = nullptr;
   const projection::Projection* projection = nullptr;
   const projection::MemoryTimeline* timeline = nullptr;  // of `memory`; null: none could be drawn
+  const AnchorAnswer* anchor = nullptr;  // of `project --anchor`
   text::Node job;                                    // the normalised job
   std::string version;                               // of eratos
   std::size_t defaults = 0;                          // values that the file did not state

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "eratos/report/anchor.h"
 #include "eratos/report/memory_timeline.h"
 #include "eratos/text/dump.h"
 
@@ -217,6 +218,7 @@ Node project_node(const Answer& a) {
   out.set("throughput", throughput_node(p.throughput));
   out.set("confidence", confidence_node(p.confidence, true));
   out.set("provenance", provenance_node(a));
+  if (a.anchor != nullptr) out.set("anchor", anchor_node(*a.anchor));
   out.set("warnings", warnings_node(all_warnings(a)));
   return out;
 }

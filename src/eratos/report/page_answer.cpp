@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "eratos/report/anchor.h"
 #include "eratos/report/memory_table.h"
 #include "eratos/report/memory_timeline.h"
 #include "eratos/report/page.h"
@@ -118,6 +119,7 @@ Page project_page(const Answer& a) {
   modules.bars = time_bars(module_parts(p.time), p.time.step);
   page.sections.push_back(std::move(modules));
   page.sections.push_back(stage_section(p.memory));
+  if (a.anchor != nullptr) page.sections.push_back(anchor_section(*a.anchor));
   return page;
 }
 

@@ -132,10 +132,12 @@ std::vector<std::string> differing_fields(const Node& a, const Node& b) {
 
 Result<AnchorAnswer> anchor(const Arguments& arguments, Projected& projected) {
   Job& job = *projected.job;
-  const auto classes = reader::load_anchored_classes();
-  if (!classes) return faults(classes.error());
   Result<AnchorRun> run = read_anchor_run(arguments, job);
   if (!run) return faults(run.error());
+  const bool same_layout =
+      differing_fields(reader::job_to_node(run->spec), reader::job_to_node(job.read.job)).empty();
+  const auto classes = reader::load_anchored_classes(same_layout);
+  if (!classes) return faults(classes.error());
   const Result<reader::Overlay> overlay = overlay_of(arguments);
   if (!overlay) return faults(overlay.error());
   auto calibration = reader::load_calibration(run->spec.cluster.accelerator, &*overlay);
@@ -175,6 +177,8 @@ Result<AnchorAnswer> anchor(const Arguments& arguments, Projected& projected) {
       projection::project(job.checked, job.calibration, job.options, *job.workspace);
   projected.projection.confidence =
       projection::anchored_confidence(job.checked, out.anchor, *classes, projected.projection);
+  if (!same_layout)
+    out.notes.emplace_back("its layout is another one: the band is that of such runs");
   projected.projection.calibration += ", anchored on " + out.run;
   return out;
 }

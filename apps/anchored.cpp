@@ -169,8 +169,10 @@ void project_anchored(const Candidate& target, const Candidate& from,
 Result<std::vector<AnchoredRow>> anchor_all(const MeasuredRuns& measured,
                                             const projection::Options& options,
                                             const std::vector<AccuracyRow>& rows) {
-  const auto classes = reader::load_anchored_classes();
-  if (!classes) return faults(classes.error());
+  const auto same = reader::load_anchored_classes(true);
+  if (!same) return faults(same.error());
+  const auto other = reader::load_anchored_classes(false);
+  if (!other) return faults(other.error());
   const std::vector<Group> groups = groups_of(measured, rows);
   std::size_t answers = 0;
   const std::vector<Work> work = work_of(groups, answers);
@@ -184,7 +186,8 @@ Result<std::vector<AnchoredRow>> anchor_all(const MeasuredRuns& measured,
           run.spec, measured_run(run, *from.row), measured.calibration_of(run), *workspace);
       for (const auto& [target, at] : work[i].targets) {
         out[at] = row_of(*target, from);
-        project_anchored(*target, from, anchor, *classes, measured, options, *workspace, out[at]);
+        project_anchored(*target, from, anchor, out[at].differs.empty() ? *same : *other, measured,
+                         options, *workspace, out[at]);
       }
     };
   });

@@ -232,24 +232,26 @@ Confidence anchored_confidence(const job::CheckedJob& job, const Anchor& anchor,
   using calibration::Quantity;
   const calibration::Likeness like = likeness_of(job, p);
   Confidence out = p.confidence;
-  const auto* steps = calibration::most_alike(classes, Quantity::step, like);
-  const auto* peaks = calibration::most_alike(classes, Quantity::peak, like);
+  const auto* steps =
+      anchor.step ? calibration::most_alike(classes, Quantity::step, like) : nullptr;
+  // A peak that nothing outside live tensors enters says nothing of them.
+  const bool has_peak = anchor.peak && !anchor.peak->constants.empty();
+  const auto* peaks = has_peak ? calibration::most_alike(classes, Quantity::peak, like) : nullptr;
+  if (steps == nullptr && peaks == nullptr) return out;
   std::string basis;
-  if (anchor.step && steps != nullptr) {
+  if (steps != nullptr) {
     out.step = banded(p.time.step, *steps);
     basis = "step: anchored, " + calibration::basis_of(*steps);
   }
-  if (anchor.peak && peaks != nullptr) {
+  if (peaks != nullptr) {
     out.peak = banded(p.memory.device_peak, *peaks);
     basis += (basis.empty() ? "" : "; ") + ("peak: anchored, " + calibration::basis_of(*peaks));
   }
-  if (!basis.empty()) {
-    // The part of the old basis that still holds stands behind.
-    if (!(anchor.step && steps != nullptr) || !(anchor.peak && peaks != nullptr)) {
-      basis += "; else as without an anchor: " + p.confidence.basis;
-    }
-    out.basis = basis;
+  if (steps == nullptr || peaks == nullptr) {
+    basis += std::string("; the ") + (steps == nullptr ? "step's" : "peak's") +
+             " band is that without an anchor";
   }
+  out.basis = basis;
   return out;
 }
 

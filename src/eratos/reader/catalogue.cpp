@@ -253,8 +253,8 @@ Result<std::vector<calibration::ErrorClass>> load_classes(std::string_view name)
 
 }  // namespace
 
-Result<std::vector<calibration::ErrorClass>> load_anchored_classes() {
-  return load_classes("anchored_residuals");
+Result<std::vector<calibration::ErrorClass>> load_anchored_classes(bool same_layout) {
+  return load_classes(same_layout ? "anchored_residuals" : "anchored_residuals_other_layout");
 }
 
 std::string_view folder_of(Kind kind) {
@@ -461,8 +461,7 @@ std::string model_called(const std::string& name) {
   return {};
 }
 
-Result<framework::FrameworkProfile> load_framework(std::string_view name,
-                                                   const Overlay* overlay) {
+Result<framework::FrameworkProfile> load_framework(std::string_view name, const Overlay* overlay) {
   auto tree = load_tree(Kind::frameworks, name, overlay);
   if (!tree) return faults(tree.error());
   return decode_framework(*tree);

@@ -57,8 +57,11 @@ std::string exercised_text(const projection::TimeAnswer& t) {
 
 std::vector<std::pair<std::string, std::string>> facts_of(const AnchorAnswer& a) {
   std::vector<std::pair<std::string, std::string>> out;
-  out.emplace_back("run", a.run + "   " + a.what);
-  for (const std::string& line : a.differs) out.emplace_back("its job differs", line);
+  out.emplace_back("run", a.run);
+  out.emplace_back("on", a.what);
+  for (const std::string& line : a.differs) {
+    out.emplace_back(out.size() == 2 ? "its job differs" : "", line);
+  }
   if (const auto& e = a.anchor.step) {
     out.emplace_back(
         "its step",

@@ -203,8 +203,9 @@ std::string anchored_text(const std::vector<AnchoredRow>& rows, const Style& sty
   if (a.same_layout.error.n > 0) table.row(cells("the anchor's layout", a.same_layout));
   if (a.other_layout.error.n > 0) table.row(cells("another layout", a.other_layout));
   table.row(cells("all", a.all), true);
-  std::string out = style.bold(fmt::format("{} runs, each projected from the smallest of its kind",
-                                           thousands(a.all.error.n)));
+  std::string out =
+      style.bold(fmt::format("{} run{}, each projected from the smallest of its kind",
+                             thousands(a.all.error.n), a.all.error.n == 1 ? "" : "s"));
   out += style.dim("   e = projected / measured - 1; alone: without the anchor") + "\n\n";
   return out + table.text(2, style) + memory_table(a, style) + worst_table(rows, style);
 }

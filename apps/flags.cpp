@@ -55,13 +55,18 @@ constexpr Flag kFlags[] = {
      "order the pipeline by this one of `eratos list schedules`; auto, the framework's own", "",
      " memory check explain "},
     {"--measured", "", Value::text, "FILE", false,
-     "times that a device took for the job's pieces, of `eratos measure`, in place of modelled ones", "",
-     " project "},
+     "times that a device took for the job's pieces, of `eratos measure`, in place of modelled "
+     "ones",
+     "", " project "},
     {"--mode", "", Value::text, "NAME", false,
      "simulate, hybrid (with --measured, the default) or both, side by side by module",
      "simulate hybrid both", " project "},
     {"--micro-batch", "", Value::index, "N", false,
      "the micro-batch that --trace draws op by op, counted from 0 (0)", "", " project "},
+    {"--anchor", "", Value::text, "RUN", false,
+     "a measured run of the same model, smaller: RUNS.csv:ID, or gpus=8,step_s=12.3 and what else "
+     "differs; what it says of kernels, launches and links is carried over",
+     "", " project "},
     {"--snapshot", "", Value::text, "FILE", false,
      "write every allocation of one rank there, for pytorch.org/memory_viz; an existing file is "
      "kept",
@@ -93,8 +98,13 @@ constexpr Flag kFlags[] = {
      "of a time column of products whose name has none: s, ms, us or ns", "s ms us ns",
      " calibrate "},
     {"--write-measured", "", Value::text, "FILE", false,
-     "write the measurements of logs and products there, as MEASURED.json; an existing file is kept",
+     "write the measurements of logs and products there, as MEASURED.json; an existing file is "
+     "kept",
      "", " calibrate "},
+    {"--anchored", "", Value::none, "", false,
+     "instead: each run projected from the smallest of its model, part, format, micro-batch and "
+     "software",
+     "", " validate "},
     {"--shipped", "", Value::none, "", false,
      "fit the catalogue's own constants, from what is known of each class before any run", "",
      " calibrate "},
@@ -270,13 +280,15 @@ constexpr Flag kFlags[] = {
      "is kept",
      "", kAll},
     {"--output", "-o", Value::text, "FILE", false,
-     "write the ops that were matched by shape there, as MEASURED.json; an existing file is kept", "",
-     " import-trace "},
+     "write the ops that were matched by shape there, as MEASURED.json; an existing file is kept",
+     "", " import-trace "},
     {"--force", "", Value::none, "", false, "let --output replace an existing file", "", kWriters},
 
     {"--measured", "", Value::text, "FILE", false, "", "", " memory check explain validate "},
-    {"--mode", "", Value::text, "NAME", false, "", "", " memory check explain import export search "},
-    {"--anchor", "", Value::text, "RUN", false, "", "", kOneJob},
+    {"--mode", "", Value::text, "NAME", false, "", "",
+     " memory check explain import export search "},
+    {"--anchor", "", Value::text, "RUN", false, "", "",
+     " memory check explain import export search "},
 };
 
 }  // namespace

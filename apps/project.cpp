@@ -1,8 +1,11 @@
 // eratos project JOB: does it fit, how fast is it, where does the step go.
+#include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "apps/anchor.h"
 #include "apps/commands.h"
 #include "apps/compare.h"
 #include "apps/exit_code.h"
@@ -12,7 +15,9 @@
 #include "apps/pictures.h"
 #include "eratos/projection/hybrid.h"
 #include "eratos/projection/picture.h"
+#include "eratos/reader/job_yaml.h"
 #include "eratos/reader/measured.h"
+#include "eratos/report/anchor.h"
 #include "eratos/report/compare.h"
 #include "eratos/report/json.h"
 #include "eratos/report/page.h"
@@ -113,12 +118,14 @@ Result<Mode> mode_of(const Arguments& arguments) {
   const std::string word = arguments.value("--mode", measured ? "hybrid" : "simulate");
   if (word == "simulate") return Mode::simulate;
   if (!measured) {
-    return fault({.message = fmt::format(
-                      "`--mode {}` needs measurements: add --measured FILE, or `eratos measure` first",
-                      word)});
+    return fault(
+        {.message = fmt::format(
+             "`--mode {}` needs measurements: add --measured FILE, or `eratos measure` first",
+             word)});
   }
   if (is_drawn(arguments) || arguments.value("--schedule") == "all") {
-    return fault({.message = "pictures and --schedule all are of simulations: add --mode simulate"});
+    return fault(
+        {.message = "pictures and --schedule all are of simulations: add --mode simulate"});
   }
   return word == "both" ? Mode::both : Mode::hybrid;
 }
@@ -145,6 +152,11 @@ int run_project(const Arguments& arguments) {
   if (!format) return report_usage(format.error().front().message);
   const Result<Mode> mode = mode_of(arguments);
   if (!mode) return report_usage(mode.error().front().message);
+  if (*mode != Mode::simulate && arguments.has("--anchor")) {
+    return report_usage(
+        "measured pieces and an anchor both move what the model says of kernels: give one of "
+        "--measured and --anchor, or add --mode simulate");
+  }
   const bool drawn = is_drawn(arguments);
   if (arguments.has("--micro-batch") && !arguments.has("--trace")) {
     return report_usage("`--micro-batch` says what --trace draws op by op");
@@ -155,16 +167,30 @@ int run_project(const Arguments& arguments) {
   }
   if (const std::string same = same_file(arguments); !same.empty()) return report_usage(same);
   if (arguments.value("--schedule") == "all") {
+    if (arguments.has("--anchor")) {
+      return report_usage("an anchor changes one answer: name one schedule with --schedule");
+    }
     if (drawn) return report_usage("pictures are of one schedule: name it with --schedule");
     return compare_schedules(arguments, *format);
   }
   Result<Projected> projected = project_job(arguments);
   if (!projected) return report_faults(projected.error());
   if (*mode != Mode::simulate) return run_measured(*projected, *mode, *format, arguments);
+  const text::Node asked = reader::job_to_node(projected->job->read.job);
+  std::optional<report::AnchorAnswer> anchored;
+  if (arguments.has("--anchor")) {
+    Result<report::AnchorAnswer> found = anchor(arguments, *projected);
+    if (!found) return report_faults(found.error());
+    anchored = *std::move(found);
+  }
   if (drawn) {
     if (const int code = draw(*projected, arguments); code != kAnswered) return code;
   }
-  const report::Answer answer = answer_of(*projected);
+  report::Answer answer = answer_of(*projected);
+  if (anchored) {
+    answer.anchor = &*anchored;
+    answer.job = asked;  // as the user wrote it, without what was carried
+  }
   const std::string text = render_project(answer, *format, arguments);
   return deliver(text, arguments, fit_code(arguments, projected->projection.memory.fits));
 }

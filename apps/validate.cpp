@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "apps/anchor.h"
+#include "apps/anchored.h"
 #include "apps/commands.h"
 #include "apps/exit_code.h"
 #include "apps/left_out.h"
@@ -16,10 +18,12 @@
 #include "apps/output.h"
 #include "apps/points.h"
 #include "eratos/job/job.h"
+#include "eratos/projection/anchor.h"
 #include "eratos/projection/likeness.h"
 #include "eratos/projection/projection.h"
 #include "eratos/reader/job_yaml.h"
 #include "eratos/report/accuracy.h"
+#include "eratos/report/anchored.h"
 #include "eratos/text/dump.h"
 #include "eratos/version.h"
 
@@ -28,19 +32,6 @@ namespace eratos::apps {
 namespace {
 
 using report::AccuracyRow;
-
-Bytes projected_memory(const reader::Measured& m, const projection::MemoryAnswer& p) {
-  const bool first = m.first_stage && !p.stages.empty();
-  switch (m.memory_kind) {
-    case reader::MemoryKind::allocated:
-      return first ? p.stages[0].allocated : p.allocated_peak;
-    case reader::MemoryKind::reserved:
-      return first ? p.stages[0].reserved : p.reserved_peak;
-    case reader::MemoryKind::device:
-      return first ? p.stages[0].device : p.device_peak;
-  }
-  return Bytes{};
-}
 
 // The job without what its schedule decides, and that. Layers dealt anew belong to the schedule.
 void name_schedule(const reader::Run& run, AccuracyRow& row) {
@@ -104,7 +95,8 @@ void project_row(const reader::Run& run, const calibration::Calibration& calibra
   row.measured_memory = run.measured.memory;
   if (row.measured_memory.value > 0) {
     row.memory_kind = reader::name_of(run.measured.memory_kind);
-    row.projected_memory = projected_memory(run.measured, p.memory);
+    row.projected_memory = projection::peak_of(p.memory, peak_kind(run.measured.memory_kind),
+                                               run.measured.first_stage);
   }
   row.device_peak = p.memory.device_peak;
   row.capacity = p.memory.capacity;
@@ -115,8 +107,8 @@ void project_row(const reader::Run& run, const calibration::Calibration& calibra
   }
 }
 
-void project_all(const MeasuredRuns& measured, const projection::Options& options,
-                 double least_mfu, std::vector<AccuracyRow>& rows) {
+void project_all(const MeasuredRuns& measured, const projection::Options& options, double least_mfu,
+                 std::vector<AccuracyRow>& rows) {
   in_parallel(measured.runs.size(), [&]() -> Take {
     const std::shared_ptr<projection::Workspace> workspace = projection::make_workspace();
     return [&, workspace](std::size_t i) {
@@ -134,17 +126,35 @@ std::string render(const std::vector<AccuracyRow>& rows, Format format,
   return report::accuracy_text(rows, style);
 }
 
+std::string render_anchored(const std::vector<report::AnchoredRow>& rows, Format format,
+                            const report::Style& style) {
+  if (format == Format::json) return report::anchored_json(rows, std::string(kVersion));
+  if (format == Format::csv) return report::anchored_csv(rows);
+  return report::anchored_text(rows, style);
+}
+
 }  // namespace
 
 int run_validate(const Arguments& arguments) {
   const Result<Format> format = format_of(arguments, "text json csv");
   if (!format) return report_usage(format.error().front().message);
 
+  if (arguments.has("--anchored") && arguments.has("--left-out")) {
+    return report_usage("--anchored and --left-out are two reports: ask for one of them");
+  }
+  if (arguments.has("--anchored") && any_points(arguments.words)) {
+    return report_usage("--anchored is of training runs, not of kernels and collectives");
+  }
   if (any_points(arguments.words)) return validate_points(arguments, *format);
   Result<MeasuredRuns> measured = read_measured_runs(arguments);
   if (!measured) return report_faults(measured.error());
   std::vector<AccuracyRow> rows = measured->rows;
   project_all(*measured, options_of(arguments), number_of(arguments, "--mfu-min", 0), rows);
+  if (arguments.has("--anchored")) {
+    const auto anchored = anchor_all(*measured, options_of(arguments), rows);
+    if (!anchored) return report_faults(anchored.error());
+    return deliver(render_anchored(*anchored, *format, style_of(arguments)), arguments, kAnswered);
+  }
   if (arguments.has("--left-out")) {
     leave_out(*measured, number_of(arguments, "--mfu-min", 0), rows);
   }

@@ -16,6 +16,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import accuracy_ablation  # noqa: E402
+import accuracy_anchored  # noqa: E402
 import accuracy_check  # noqa: E402
 import accuracy_left_out  # noqa: E402
 import accuracy_misses  # noqa: E402
@@ -371,6 +372,8 @@ def main():
         "## Left out of the fit\n", accuracy_left_out.TEXT,
         accuracy_left_out.table(answers, arguments.runs),
         *accuracy_misses.section(answers),
+        accuracy_anchored.section(
+            accuracy_anchored.answers_of(arguments.binary, arguments.runs, MODELS_OF)),
         "## Runs\n", counts(answers),
         "## Projected against measured\n", PICTURES,
         "## Throughput by family\n", errors(answers, "by_family", "throughput"),

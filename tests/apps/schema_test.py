@@ -41,6 +41,8 @@ JOBS = [
     ["jobs/dense.yaml", "--cluster", "h100-sxm-2x8", "--set", "offload.layers=2"],
     ["jobs/dense.yaml", "--cluster", "h100-sxm-2x8", "--set", "lora.rank=16"],
     ["jobs/moe.yaml"],
+    ["jobs/primus_8b.yaml", "--anchor", "gpus=8,step_s=8,peak_gib=150"],
+    ["jobs/primus_8b.yaml", "--anchor", "gpus=8,step_s=8", "--set", "framework=megatron"],
     ["jobs/moe.yaml", "--set", "parallel.vpp=1", "--cluster", "mi355x-8x8"],
 ]
 

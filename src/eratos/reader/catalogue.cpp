@@ -241,15 +241,16 @@ Result<calibration::Calibration> calibration_of(const hardware::AcceleratorSpec&
   return out;
 }
 
-// Errors of published runs: what bands are made from.
-Result<std::vector<calibration::ErrorClass>> load_errors() {
+// A table of errors of published runs: what bands are made from.
+Result<std::vector<calibration::ErrorClass>> load_classes(std::string_view name) {
+  const std::string path = "data/" + std::string(name) + ".csv";
   for (const DataFile& file : data_files()) {
-    if (!file.folder.empty() || file.name != "residuals") continue;
-    auto table = text::parse_csv(file.text, "data/residuals.csv");
+    if (!file.folder.empty() || file.name != name) continue;
+    auto table = text::parse_csv(file.text, path);
     if (!table) return faults(table.error());
     return read_error_classes(*table);
   }
-  return fault({.message = "data/residuals.csv is not part of the program"});
+  return fault({.message = path + " is not part of the program"});
 }
 
 // What the program was built with stays as it is: each file is parsed once, and copied.
@@ -265,6 +266,10 @@ Result<text::Node> tree_of(const DataFile& file) {
 }
 
 }  // namespace
+
+Result<std::vector<calibration::ErrorClass>> load_anchored_classes(bool same_layout) {
+  return load_classes(same_layout ? "anchored_residuals" : "anchored_residuals_other_layout");
+}
 
 std::string_view folder_of(Kind kind) {
   switch (kind) {
@@ -489,7 +494,7 @@ Result<calibration::Calibration> load_calibration(const hardware::AcceleratorSpe
   }
   auto out = calibration_of(part, 0, overlay);
   if (!out) return out;
-  auto errors = load_errors();
+  auto errors = load_classes("residuals");
   if (!errors) return faults(errors.error());
   out->errors = *std::move(errors);
   return out;

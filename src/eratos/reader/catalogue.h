@@ -76,4 +76,9 @@ Result<calibration::Calibration> load_calibration(std::string_view accelerator);
 Result<calibration::Calibration> load_calibration(const hardware::AcceleratorSpec& part,
                                                   const Overlay* overlay = nullptr);
 
+// Errors of published runs that were projected from a smaller run of their kind
+// (projection/anchor.h), whose job differed in its size alone, or in its layout too:
+// data/anchored_residuals.csv, data/anchored_residuals_other_layout.csv.
+Result<std::vector<calibration::ErrorClass>> load_anchored_classes(bool same_layout);
+
 }  // namespace eratos::reader

@@ -15,6 +15,8 @@
 
 namespace eratos::report {
 
+struct AnchorAnswer;
+
 struct Answer {
   const job::JobSpec* spec = nullptr;
   const job::CheckedJob* checked = nullptr;
@@ -22,6 +24,7 @@ struct Answer {
   const projection::MemoryTimeline* timeline = nullptr;  // of `memory`; null: none could be drawn
   const projection::HybridAnswer* hybrid = nullptr;  // with measurements: what `projection` is made of
   const projection::Projection* simulated = nullptr;  // shown beside it; null: not asked for
+  const AnchorAnswer* anchor = nullptr;  // of `project --anchor`
   text::Node job;                                    // the normalised job
   std::string version;                               // of eratos
   std::size_t defaults = 0;                          // values that the file did not state

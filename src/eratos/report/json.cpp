@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "eratos/report/hybrid.h"
+#include "eratos/report/anchor.h"
 #include "eratos/report/memory_timeline.h"
 #include "eratos/text/dump.h"
 
@@ -225,6 +226,7 @@ Node project_node(const Answer& a) {
     simulation.set("confidence", confidence_node(a.simulated->confidence, true));
     out.set("simulation", std::move(simulation));
   }
+  if (a.anchor != nullptr) out.set("anchor", anchor_node(*a.anchor));
   out.set("warnings", warnings_node(all_warnings(a)));
   return out;
 }

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "eratos/report/hybrid.h"
+#include "eratos/report/anchor.h"
 #include "eratos/report/memory_table.h"
 #include "eratos/report/memory_timeline.h"
 #include "eratos/report/page.h"
@@ -121,6 +122,7 @@ Page project_page(const Answer& a) {
   page.sections.push_back(std::move(modules));
   page.sections.push_back(stage_section(p.memory));
   for (Section& section : hybrid_sections(a)) page.sections.push_back(std::move(section));
+  if (a.anchor != nullptr) page.sections.push_back(anchor_section(*a.anchor));
   return page;
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "eratos/report/hybrid.h"
+#include "eratos/report/anchor.h"
 #include "eratos/report/memory_table.h"
 #include "eratos/report/quantity.h"
 #include "eratos/report/text.h"
@@ -160,6 +161,7 @@ std::string project_text(const Answer& a, const Style& style) {
   out += time_table(p.time, style) + '\n';
   out += stage_table(p.memory, style);
   out += hybrid_text(a, style);
+  if (a.anchor != nullptr) out += '\n' + anchor_text(*a.anchor, style);
   const std::string after = notes(a, style);
   if (!after.empty()) out += '\n' + after;
   return out;

@@ -16,10 +16,11 @@ namespace {
 constexpr int kBufferPlaces = 721;
 constexpr double kBufferLeast = -0.15;
 constexpr double kBufferStep = 0.00075;
-// A peak may be off by itself by this share of it, beside the b of all.
-constexpr double kPeakNoise = 0.004;
 // Steps between likeness and unlikeness: two doublings of a degree.
 constexpr double kLength = 2;
+
+// Two residuals say nothing of their scale: neither is it learned nor is the model trusted before.
+constexpr std::size_t kLeastMeasured = 3;
 
 constexpr double kKnobScales[] = {0.5, 1.0, 2.0};
 constexpr double kRests[] = {0.005, 0.02, 0.06};
@@ -118,7 +119,8 @@ double Refine::covariance(std::size_t i, std::size_t j, const Scales& s) const {
   for (std::size_t d = 0; d < a.place.size(); ++d) {
     distance += (a.place[d] - b.place[d]) * (a.place[d] - b.place[d]);
   }
-  return sum + s.rest * s.rest * std::exp(-distance / (2 * kLength * kLength));
+  // As much again is each one's own.
+  return sum + s.rest * s.rest * (std::exp(-distance / (2 * kLength * kLength)) + (i == j ? 1 : 0));
 }
 
 // What c, all of theta and r have to explain: the elasticities hold at `at_`, theta counts from its
@@ -164,8 +166,7 @@ void Refine::learn() {
   for (std::size_t k = 0; k < kKnobCount; ++k) theta_sd_[k] = scales_.knobs * options_.prior_sd[k];
   if (timed_.empty()) return;
   scales_ = {};
-  // Two residuals say nothing of their scale.
-  if (timed_.size() >= 3) {
+  if (timed_.size() >= kLeastMeasured) {
     double best = -std::numeric_limits<double>::infinity();
     for (const double knobs : kKnobScales) {
       for (const double rest : kRests) {
@@ -195,7 +196,7 @@ void Refine::tell(std::size_t prospect, const Observation& seen) {
   seen_[prospect] = seen;
   const double capacity = options_.capacity.value;
   const double peak = prospects_[prospect].peak.value;
-  const double noise = kPeakNoise * peak;
+  const double noise = options_.peak_noise * peak;
   double sum = 0;
   for (int i = 0; i < kBufferPlaces; ++i) {
     const double b = (kBufferLeast + i * kBufferStep) * capacity;
@@ -220,7 +221,7 @@ double Refine::out_of_memory(Bytes peak) const {
   for (int i = 0; i < kBufferPlaces; ++i) {
     const double b = (kBufferLeast + i * kBufferStep) * capacity;
     sum += buffer_[static_cast<std::size_t>(i)] *
-           cumulative((peak.value + b - capacity) / (kPeakNoise * peak.value));
+           cumulative((peak.value + b - capacity) / (options_.peak_noise * peak.value));
   }
   return sum;
 }
@@ -273,7 +274,7 @@ std::optional<Refine::Choice> Refine::ask() const {
   }
   if (!out) {
     why_ = "every candidate has been measured";
-  } else if (!timed_.empty() && out->gain < options_.worth) {
+  } else if (timed_.size() >= kLeastMeasured && out->gain < options_.worth) {
     why_ = "no other candidate is expected to be faster by as much as a measurement tells";
     out.reset();
   }

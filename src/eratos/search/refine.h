@@ -5,7 +5,7 @@
 // (knobs.h) with standard deviations tau, e_ik elasticities, c what all candidates share, r_i what
 // is left, which is alike where configurations are.
 //   y_i = log t_i + c + sum_k e_ik theta_k + r_i,   theta_k ~ N(0, tau_k^2), c ~ N(0, sigma_c^2),
-//   cov(r_i, r_j) = sigma_r^2 exp(-|x_i - x_j|^2 / (2 l^2)) + [i = j] sigma_n^2
+//   cov(r_i, r_j) = sigma_r^2 exp(-|x_i - x_j|^2 / (2 l^2)) + [i = j] (sigma_r^2 + sigma_n^2)
 // with x the degrees' logs to base 2. That is a Gaussian process, so what is measured gives every
 // other candidate a mean m_i and a deviation s_i. Scales of tau and sigma_r are those of a small
 // grid under which the measurements are likeliest.
@@ -59,16 +59,17 @@ struct Observation {
 Knobs default_sds();
 
 struct RefineOptions {
-  Bytes capacity;           // beyond which a run dies
-  double common_sd = 0.10;  // sigma_c
-  double noise_sd = 0.004;  // sigma_n: from one run to the next of the same job
-  double peak_sd = 0.04;    // of b before anything was measured, as a share of the capacity
-  double peak_mean = 0;     // its mean
+  Bytes capacity;             // beyond which a run dies
+  double common_sd = 0.10;    // sigma_c
+  double noise_sd = 0.004;    // sigma_n: from one run to the next of the same job
+  double peak_sd = 0.04;      // of b before anything was measured, as a share of the capacity
+  double peak_mean = 0;       // its mean
+  double peak_noise = 0.015;  // a peak may be off by itself by this share of it, beside b
   // What is known of the knobs before, from measurements of other jobs on the same machine.
   Knobs prior_mean{};
   Knobs prior_sd = default_sds();
   // Less to gain than this, as a share of the step, is not worth a measurement.
-  double worth = 0.001;
+  double worth = 0.0002;
 };
 
 struct Belief {

@@ -53,8 +53,15 @@ class BenchWorkshop final : public Workshop {
   Patch patch_to(const job::JobSpec& spec) override {
     return reader::patch_between(read_.job, spec);
   }
+  Patch patch_from(const job::JobSpec& spec) override {
+    return reader::patch_between(spec, read_.job);
+  }
   Result<search::Space> space_of(const std::vector<std::string>& words) override {
     return search::space_of(read_.job, words);
+  }
+  Result<search::Space> space_around(const job::JobSpec& spec,
+                                     const std::vector<std::string>& words) override {
+    return search::space_of(spec, words);
   }
   const calibration::Calibration& calibration() override { return calibration_; }
   const projection::Options& options() override { return options_; }

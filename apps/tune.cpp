@@ -181,8 +181,9 @@ agent::Answer tune(const Asked& asked, agent::Session& session) {
              : plain        ? "off: --policy none"
                             : "a budget of 0 turns it off");
   const bool investigates = asked.policy == "scripted" && !asked.investigation.off();
+  agent::Investigated i;
   if (investigates) {
-    const agent::Investigated i = agent::investigate(session, asked.investigation);
+    i = agent::investigate(session, asked.investigation);
     stages.end("investigation", true,
                fmt::format("scripted policy, {} rounds; it ended because {}", i.rounds, i.stopped));
   } else {
@@ -193,6 +194,7 @@ agent::Answer tune(const Asked& asked, agent::Session& session) {
   std::optional<agent::Refined> refined;
   if (seeds.searched && session.best() != nullptr) {
     agent::Refinement refinement(session, seeds.candidates);
+    for (const agent::Discovery& d : i.found) refinement.add(d.space, d.at);
     refined = refinement.run();
     const bool on = asked.measurements > 0 && !session.workshop().measures_with().empty();
     stages.end("refinement", on,

@@ -288,10 +288,12 @@ void add_facts(const Answer& a, report::Page& page) {
   if (w.measured) fact("measured", measured_text(*w.measured));
   if (a.behind_optimum) {
     const bool proven = a.seeds.outcome.proof.proven;
+    const double behind = *a.behind_optimum;
     fact(proven ? "against the proven optimum" : "against the best found",
-         *a.behind_optimum <= 0 && proven
-             ? "is it"
-             : fmt::format("{} behind", report::percent(std::max(0.0, *a.behind_optimum))));
+         behind > 1e-12    ? fmt::format("{} behind by the model", report::percent(behind))
+         : behind < -1e-12 ? fmt::format("{} ahead: outside the space that was searched whole",
+                                         report::percent(-behind))
+                           : "is it");
   }
   if (a.baseline != nullptr) fact("the job as it came", fit_text(*a.baseline));
   if (a.best_baseline != nullptr && a.best_baseline != a.baseline) {

@@ -21,7 +21,6 @@
 #include "eratos/agent/scripted.h"
 #include "eratos/agent/seeds.h"
 #include "eratos/agent/session.h"
-#include "eratos/reader/job_patch.h"
 #include "eratos/reader/primus_target.h"
 #include "eratos/search/legality.h"
 #include "eratos/text/dump.h"
@@ -127,7 +126,7 @@ Result<Asked> asked_of(const Arguments& arguments) {
 // run.json: what a resumed run must be asked again.
 Node run_node(const Asked& asked) {
   Node out = Node::mapping();
-  out.set("job", Node::string(reader::job_text(asked.job->read.job)));
+  out.set("job", Node::string(digest_text(asked.job->read.job)));
   out.set("calibration", Node::string(asked.job->calibration.name));
   out.set("memory_margin", Node::number(asked.job->options.memory_margin));
   Node axes = Node::sequence();

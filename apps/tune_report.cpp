@@ -324,7 +324,10 @@ report::Page tune_page(const Answer& a, const TuneFiles& files) {
   page.good = a.winner != nullptr;
   if (a.interrupted) page.lead.push_back("Interrupted: the best so far. --resume goes on.");
   if (a.winner == nullptr) {
-    page.lead.push_back("Nothing legal fits.");
+    page.lead.push_back(a.refined && a.refined->measured > 0
+                            ? "Nothing is known to fit: what was measured ran out of memory, and "
+                              "nothing else is safe."
+                            : "Nothing legal fits.");
   } else {
     add_facts(a, page);
     page.sections.push_back(winner_section(a));

@@ -32,6 +32,7 @@ struct Command {
   X(compare,    "compare",    "JOB ...",      1, kAnyNumber, "side by side: what differs, what it costs, why") \
   X(schedule,   "schedule",   "",             0, 0, "pipeline schedules: makespan, bubble, peak memory, compared and drawn") \
   X(search,     "search",     "JOB",          1, kAnyNumber, "which configuration to run: the whole legal space, with a proof") \
+  X(tune,       "tune",       "JOB",          1, 1, "which configuration to run, with few measurements: seeds, a policy, refinement, a report") \
   X(validate,   "validate",   "RUNS.csv ...", 1, kAnyNumber, "projections against measured runs")   \
   X(calibrate,  "calibrate",  "RUNS.csv ...", 1, kAnyNumber, "constants fitted to measured runs; or to kernels, collectives, nccl-tests logs, product timings") \
   X(measure,    "measure",    "JOB",          0, 1, "times of the job's kernels, blocks and collectives on a device at hand") \
@@ -57,7 +58,7 @@ inline constexpr Command kCommands[] = {
 
 // Named in the manual, not built yet: refused by name instead of as a typing error.
 inline constexpr std::string_view kLaterCommands[] = {
-    "tune", "serve", "mcp"};
+    "serve", "mcp"};
 
 // What --help and the manual say of JOB.
 inline constexpr std::string_view kAboutJob =

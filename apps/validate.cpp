@@ -17,6 +17,7 @@
 #include "apps/numbers.h"
 #include "apps/output.h"
 #include "apps/points.h"
+#include "apps/tuned.h"
 #include "eratos/job/job.h"
 #include "eratos/projection/anchor.h"
 #include "eratos/projection/likeness.h"
@@ -157,6 +158,14 @@ int run_validate(const Arguments& arguments) {
   }
   if (arguments.has("--left-out")) {
     leave_out(*measured, number_of(arguments, "--mfu-min", 0), rows);
+  }
+  if (arguments.has("--tuned")) {
+    if (*format == Format::csv)
+      return report_usage("`--tuned` has no format `csv`; it has: text json");
+    const auto groups = tune_rows(*measured, options_of(arguments), rows);
+    return deliver(*format == Format::json ? report::tuned_json(groups, std::string(kVersion))
+                                           : report::tuned_text(groups, style_of(arguments)),
+                   arguments, kAnswered);
   }
   return deliver(render(rows, *format, style_of(arguments)), arguments, kAnswered);
 }

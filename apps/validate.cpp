@@ -15,6 +15,7 @@
 #include "apps/numbers.h"
 #include "apps/output.h"
 #include "apps/points.h"
+#include "apps/tuned.h"
 #include "eratos/job/job.h"
 #include "eratos/projection/likeness.h"
 #include "eratos/projection/projection.h"
@@ -115,8 +116,8 @@ void project_row(const reader::Run& run, const calibration::Calibration& calibra
   }
 }
 
-void project_all(const MeasuredRuns& measured, const projection::Options& options,
-                 double least_mfu, std::vector<AccuracyRow>& rows) {
+void project_all(const MeasuredRuns& measured, const projection::Options& options, double least_mfu,
+                 std::vector<AccuracyRow>& rows) {
   in_parallel(measured.runs.size(), [&]() -> Take {
     const std::shared_ptr<projection::Workspace> workspace = projection::make_workspace();
     return [&, workspace](std::size_t i) {
@@ -147,6 +148,14 @@ int run_validate(const Arguments& arguments) {
   project_all(*measured, options_of(arguments), number_of(arguments, "--mfu-min", 0), rows);
   if (arguments.has("--left-out")) {
     leave_out(*measured, number_of(arguments, "--mfu-min", 0), rows);
+  }
+  if (arguments.has("--tuned")) {
+    if (*format == Format::csv)
+      return report_usage("`--tuned` has no format `csv`; it has: text json");
+    const auto groups = tune_rows(*measured, options_of(arguments), rows);
+    return deliver(*format == Format::json ? report::tuned_json(groups, std::string(kVersion))
+                                           : report::tuned_text(groups, style_of(arguments)),
+                   arguments, kAnswered);
   }
   return deliver(render(rows, *format, style_of(arguments)), arguments, kAnswered);
 }

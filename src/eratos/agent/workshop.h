@@ -48,8 +48,13 @@ class Workshop {
   virtual Result<TunedJobPtr> make(const Patch& patch) = 0;
   // The patch that makes the base job into `spec`.
   virtual Patch patch_to(const job::JobSpec& spec) = 0;
+  // And back: the patch that makes `spec` into the base job.
+  virtual Patch patch_from(const job::JobSpec& spec) = 0;
   // Axes as `eratos search --axes` takes them; "rest=job" pins the others.
   virtual Result<search::Space> space_of(const std::vector<std::string>& words) = 0;
+  // The same around another job than the base.
+  virtual Result<search::Space> space_around(const job::JobSpec& spec,
+                                             const std::vector<std::string>& words) = 0;
 
   virtual const calibration::Calibration& calibration() = 0;
   virtual const projection::Options& options() = 0;

@@ -132,6 +132,7 @@ Result<Node> primus_cluster_tree(const Node& root) {
     top.read("gpus_per_node", per_node);
     if (top.require("gpu_arch", part)) part_at = target->find("gpu_arch")->where();
     top.read("hardware_config", path);
+    top.skip("gpu_clock_mhz");  // primus_target.h
     top.finish();
     check_ranges(root, "", kRanges, bad);
     if (!bad.empty()) return faults(std::move(bad));

@@ -21,11 +21,6 @@ bool ran_out(const AccuracyRow& row) {
   return row.ok() && row.outcome == "oom" && !row.but_layout.empty();
 }
 
-// Measured speed in the unit of the projected tokens: a source's way of counting cancels.
-double measured_tokens(const AccuracyRow& row) {
-  return row.measured_speed / row.projected_speed * row.projected_tokens;
-}
-
 // Those that are projected to fit, the fastest first.
 Runs by_projection(Runs runs) {
   std::erase_if(runs, [](const AccuracyRow* r) { return !r->fits; });
@@ -54,10 +49,10 @@ PickedGroup pick_of(const Runs& measured, const Runs& oom) {
   out.family = measured.front()->family;
   out.n = static_cast<int>(measured.size());
   out.n_oom = static_cast<int>(oom.size());
-  const AccuracyRow* best = *std::max_element(
-      measured.begin(), measured.end(), [](const AccuracyRow* a, const AccuracyRow* b) {
-        return measured_tokens(*a) < measured_tokens(*b);
-      });
+  const AccuracyRow* best = *std::max_element(measured.begin(), measured.end(),
+                                              [](const AccuracyRow* a, const AccuracyRow* b) {
+                                                return measured_tokens(*a) < measured_tokens(*b);
+                                              });
   out.best = best->id;
   const Runs fitting = by_projection(measured);
   out.denied = out.n - static_cast<int>(fitting.size());
@@ -104,7 +99,11 @@ void summarise(Picks& out) {
 
 }  // namespace
 
-Picks pick_layouts(const std::vector<AccuracyRow>& rows) {
+double measured_tokens(const AccuracyRow& row) {
+  return row.measured_speed / row.projected_speed * row.projected_tokens;
+}
+
+std::vector<Choice> choices_of(const std::vector<AccuracyRow>& rows) {
   std::map<std::string, Runs> measured;  // by the figure that speaks for their speed
   std::map<std::string, Runs> oom;
   // A run that stands in two files is one.
@@ -120,11 +119,19 @@ Picks pick_layouts(const std::vector<AccuracyRow>& rows) {
       add(measured[row.family + '\n' + row.from + '\n' + row.but_layout], row);
     }
   }
-  Picks out;
+  std::vector<Choice> out;
   for (const auto& [key, runs] : measured) {
     if (!has_choice(runs)) continue;
     const auto beside = oom.find(runs.front()->but_layout);
-    PickedGroup group = pick_of(runs, beside == oom.end() ? Runs{} : beside->second);
+    out.push_back({runs, beside == oom.end() ? Runs{} : beside->second});
+  }
+  return out;
+}
+
+Picks pick_layouts(const std::vector<AccuracyRow>& rows) {
+  Picks out;
+  for (const Choice& choice : choices_of(rows)) {
+    PickedGroup group = pick_of(choice.measured, choice.oom);
     if (group.picked.empty()) {
       ++out.none;
     } else {

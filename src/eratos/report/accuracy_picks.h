@@ -19,6 +19,15 @@ namespace eratos::report {
 
 struct AccuracyRow;
 
+// The rows of one group. They point into `rows`.
+struct Choice {
+  std::vector<const AccuracyRow*> measured;
+  std::vector<const AccuracyRow*> oom;
+};
+std::vector<Choice> choices_of(const std::vector<AccuracyRow>& rows);
+// Measured speed in the unit of the projected tokens: a source's way of counting cancels.
+double measured_tokens(const AccuracyRow& row);
+
 struct PickedGroup {
   std::string name;  // as RankedGroup's
   std::string family;
@@ -26,8 +35,8 @@ struct PickedGroup {
   int n_oom = 0;   // runs out of memory
   int denied = 0;  // measured runs that are projected not to fit
   double regret = 0;
-  std::string best;    // id of the run measured fastest
-  std::string picked;  // of the pick
+  std::string best;         // id of the run measured fastest
+  std::string picked;       // of the pick
   bool picked_oom = false;  // it, or one that is projected as fast, ran out of memory
   int top = 0;              // places, 10 at most
   int top_oom = 0;          // of them taken by runs that ran out of memory

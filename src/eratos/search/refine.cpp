@@ -1,0 +1,314 @@
+#include "eratos/search/refine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "eratos/base/check.h"
+
+namespace eratos::search {
+
+namespace {
+
+// The grid of b, as shares of the capacity: a model that counts too much to one that forgets a
+// third.
+constexpr int kBufferPlaces = 721;
+constexpr double kBufferLeast = -0.15;
+constexpr double kBufferStep = 0.00075;
+// Steps between likeness and unlikeness: two doublings of a degree.
+constexpr double kLength = 2;
+
+// Two residuals say nothing of their scale: neither is it learned nor is the model trusted before.
+constexpr std::size_t kLeastMeasured = 3;
+
+constexpr double kKnobScales[] = {0.5, 1.0, 2.0};
+constexpr double kRests[] = {0.005, 0.02, 0.06};
+
+double density(double z) { return std::exp(-0.5 * z * z) / std::sqrt(2 * std::numbers::pi); }
+double cumulative(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
+
+double expected_improvement(double best, const Belief& b) {
+  if (b.sd <= 0) return std::max(0.0, best - b.mean);
+  const double z = (best - b.mean) / b.sd;
+  return (best - b.mean) * cumulative(z) + b.sd * density(z);
+}
+
+// L of K = L L', row by row; false where K is not positive.
+bool cholesky(std::vector<double>& k, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      double sum = k[i * n + j];
+      for (std::size_t m = 0; m < j; ++m) sum -= k[i * n + m] * k[j * n + m];
+      if (i == j) {
+        if (sum <= 0) return false;
+        k[i * n + i] = std::sqrt(sum);
+      } else {
+        k[i * n + j] = sum / k[j * n + j];
+      }
+    }
+  }
+  return true;
+}
+
+void forward(const std::vector<double>& l, std::vector<double>& x) {
+  const std::size_t n = x.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < i; ++j) x[i] -= l[i * n + j] * x[j];
+    x[i] /= l[i * n + i];
+  }
+}
+
+void backward(const std::vector<double>& l, std::vector<double>& x) {
+  const std::size_t n = x.size();
+  for (std::size_t i = n; i-- > 0;) {
+    for (std::size_t j = i + 1; j < n; ++j) x[i] -= l[j * n + i] * x[j];
+    x[i] /= l[i * n + i];
+  }
+}
+
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+}  // namespace
+
+Knobs default_sds() {
+  Knobs out{};
+  for (std::size_t k = 0; k < kKnobCount; ++k) out[k] = kKnobs[k].sd;
+  return out;
+}
+
+Refine::Refine(const RefineOptions& options) : options_(options), buffer_(kBufferPlaces) {
+  ERATOS_CHECK(options.capacity.value > 0);
+  for (int i = 0; i < kBufferPlaces; ++i) {
+    const double share = kBufferLeast + i * kBufferStep;
+    buffer_[static_cast<std::size_t>(i)] = density((share - options.peak_mean) / options.peak_sd);
+  }
+  double sum = 0;
+  for (const double p : buffer_) sum += p;
+  for (double& p : buffer_) p /= sum;
+  learn();
+}
+
+std::size_t Refine::add(const Prospect& prospect) {
+  ERATOS_CHECK(prospect.projected > 0);
+  prospects_.push_back(prospect);
+  seen_.emplace_back();
+  return prospects_.size() - 1;
+}
+
+void Refine::linearise(const Knobs& at, const std::vector<Prospect>& prospects) {
+  ERATOS_CHECK(prospects.size() == prospects_.size());
+  at_ = at;
+  prospects_ = prospects;
+  learn();
+}
+
+double Refine::covariance(std::size_t i, std::size_t j, const Scales& s) const {
+  const Prospect& a = prospects_[i];
+  const Prospect& b = prospects_[j];
+  double sum = options_.common_sd * options_.common_sd;
+  for (std::size_t k = 0; k < kKnobCount; ++k) {
+    const double tau = s.knobs * options_.prior_sd[k];
+    sum += tau * tau * a.elasticity[k] * b.elasticity[k];
+  }
+  double distance = 0;
+  for (std::size_t d = 0; d < a.place.size(); ++d) {
+    distance += (a.place[d] - b.place[d]) * (a.place[d] - b.place[d]);
+  }
+  // As much again is each one's own.
+  return sum + s.rest * s.rest * (std::exp(-distance / (2 * kLength * kLength)) + (i == j ? 1 : 0));
+}
+
+// What c, all of theta and r have to explain: the elasticities hold at `at_`, theta counts from its
+// prior mean.
+double Refine::residual(std::size_t i) const {
+  const Prospect& p = prospects_[i];
+  double out = std::log(seen_[i]->measured / p.projected);
+  for (std::size_t k = 0; k < kKnobCount; ++k)
+    out += p.elasticity[k] * (at_[k] - options_.prior_mean[k]);
+  return out;
+}
+
+bool Refine::solve(const Scales& s, std::vector<double>& factor,
+                   std::vector<double>& weights) const {
+  const std::size_t n = timed_.size();
+  factor.assign(n * n, 0.0);
+  weights.resize(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) factor[i * n + j] = covariance(timed_[i], timed_[j], s);
+    factor[i * n + i] += options_.noise_sd * options_.noise_sd;
+    weights[i] = residual(timed_[i]);
+  }
+  if (!cholesky(factor, n)) return false;
+  forward(factor, weights);
+  backward(factor, weights);
+  return true;
+}
+
+double Refine::likelihood(const Scales& s) const {
+  std::vector<double> factor;
+  std::vector<double> weights;
+  if (!solve(s, factor, weights)) return -std::numeric_limits<double>::infinity();
+  const std::size_t n = timed_.size();
+  double out = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    out -= 0.5 * residual(timed_[i]) * weights[i] + std::log(factor[i * n + i]);
+  }
+  return out;
+}
+
+void Refine::learn() {
+  theta_ = options_.prior_mean;
+  for (std::size_t k = 0; k < kKnobCount; ++k) theta_sd_[k] = scales_.knobs * options_.prior_sd[k];
+  if (timed_.empty()) return;
+  scales_ = {};
+  if (timed_.size() >= kLeastMeasured) {
+    double best = -std::numeric_limits<double>::infinity();
+    for (const double knobs : kKnobScales) {
+      for (const double rest : kRests) {
+        const Scales s{knobs, rest};
+        const double l = likelihood(s);
+        if (l <= best) continue;
+        best = l;
+        scales_ = s;
+      }
+    }
+  }
+  const bool solved = solve(scales_, factor_, weights_);
+  ERATOS_CHECK(solved);
+  for (std::size_t k = 0; k < kKnobCount; ++k) {
+    const double tau = scales_.knobs * options_.prior_sd[k];
+    std::vector<double> to(timed_.size());
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      to[i] = tau * tau * prospects_[timed_[i]].elasticity[k];
+    }
+    theta_[k] = options_.prior_mean[k] + dot(to, weights_);
+    forward(factor_, to);
+    theta_sd_[k] = std::sqrt(std::max(0.0, tau * tau - dot(to, to)));
+  }
+}
+
+void Refine::tell(std::size_t prospect, const Observation& seen) {
+  seen_[prospect] = seen;
+  const double capacity = options_.capacity.value;
+  const double peak = prospects_[prospect].peak.value;
+  const double noise = options_.peak_noise * peak;
+  double sum = 0;
+  for (int i = 0; i < kBufferPlaces; ++i) {
+    const double b = (kBufferLeast + i * kBufferStep) * capacity;
+    double& p = buffer_[static_cast<std::size_t>(i)];
+    const double dies = cumulative((peak + b - capacity) / noise);
+    p *= seen.out_of_memory ? dies : 1 - dies;
+    if (!seen.out_of_memory && seen.peak.value > 0) {
+      // Wider than the noise of one: whether b is the same of all is not known.
+      p *= density((seen.peak.value - peak - b) / noise);
+    }
+    p = std::max(p, 1e-300);
+    sum += p;
+  }
+  for (double& p : buffer_) p /= sum;
+  if (!seen.out_of_memory) timed_.push_back(prospect);
+  learn();
+}
+
+double Refine::out_of_memory(Bytes peak) const {
+  const double capacity = options_.capacity.value;
+  double sum = 0;
+  for (int i = 0; i < kBufferPlaces; ++i) {
+    const double b = (kBufferLeast + i * kBufferStep) * capacity;
+    sum += buffer_[static_cast<std::size_t>(i)] *
+           cumulative((peak.value + b - capacity) / (options_.peak_noise * peak.value));
+  }
+  return sum;
+}
+
+Belief Refine::belief(std::size_t i) const {
+  Belief out;
+  const Prospect& p = prospects_[i];
+  if (seen_[i]) {
+    out.out_of_memory = seen_[i]->out_of_memory ? 1 : 0;
+    if (!seen_[i]->out_of_memory) {
+      out.mean = std::log(seen_[i]->measured);
+      return out;
+    }
+  } else {
+    out.out_of_memory = out_of_memory(p.peak);
+  }
+  out.mean = std::log(p.projected);
+  for (std::size_t k = 0; k < kKnobCount; ++k)
+    out.mean -= p.elasticity[k] * (at_[k] - options_.prior_mean[k]);
+  double variance = covariance(i, i, scales_);
+  if (!timed_.empty()) {
+    std::vector<double> to(timed_.size());
+    for (std::size_t j = 0; j < to.size(); ++j) to[j] = covariance(i, timed_[j], scales_);
+    out.mean += dot(to, weights_);
+    forward(factor_, to);
+    variance -= dot(to, to);
+  }
+  out.sd = std::sqrt(std::max(0.0, variance));
+  return out;
+}
+
+std::optional<Refine::Choice> Refine::ask() const {
+  double best = std::numeric_limits<double>::infinity();
+  for (const std::size_t i : timed_) best = std::min(best, std::log(seen_[i]->measured));
+  std::optional<Choice> out;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < prospects_.size(); ++i) {
+    if (seen_[i]) continue;
+    const Belief b = belief(i);
+    if (timed_.empty()) {
+      // Nothing to improve on yet: the fastest that likely fits.
+      const double height = b.mean + 2 * b.out_of_memory;
+      if (height >= least) continue;
+      least = height;
+      out = Choice{i, 0};
+      continue;
+    }
+    const double gain = expected_improvement(best, b) * (1 - b.out_of_memory);
+    if (!out || gain > out->gain) out = Choice{i, gain};
+  }
+  if (!out) {
+    why_ = "every candidate has been measured";
+  } else if (timed_.size() >= kLeastMeasured && out->gain < options_.worth) {
+    why_ = "no other candidate is expected to be faster by as much as a measurement tells";
+    out.reset();
+  }
+  return out;
+}
+
+std::optional<std::size_t> Refine::pick() const {
+  std::optional<std::size_t> out;
+  double best = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < prospects_.size(); ++i) {
+    const Belief b = belief(i);
+    if (seen_[i] ? seen_[i]->out_of_memory : b.out_of_memory > kSafe) continue;
+    // What was measured has no deviation; what was not has to be ahead by its own.
+    const double height = b.mean + (timed_.empty() ? 0 : b.sd);
+    if (height >= best) continue;
+    best = height;
+    out = i;
+  }
+  return out;
+}
+
+Bytes Refine::buffer() const {
+  double sum = 0;
+  for (int i = 0; i < kBufferPlaces; ++i) {
+    sum += buffer_[static_cast<std::size_t>(i)] * (kBufferLeast + i * kBufferStep);
+  }
+  return options_.capacity * sum;
+}
+
+Bytes Refine::buffer_at_most(double probability) const {
+  double sum = 0;
+  int i = 0;
+  while (i < kBufferPlaces - 1 && (sum += buffer_[static_cast<std::size_t>(i)]) < probability) ++i;
+  return options_.capacity * (kBufferLeast + i * kBufferStep);
+}
+
+}  // namespace eratos::search

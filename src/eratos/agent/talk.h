@@ -64,7 +64,7 @@ ChatRequest first_request(const TalkBrief& brief, const TalkLimits& limits,
                           const std::vector<ToolFacts>& tools);
 std::string prompt_text(const ChatRequest& request);
 
-Talk investigate(Chat& chat, Desk& desk, const TalkBrief& brief, const TalkLimits& limits,
-                 Transcript& transcript);
+Talk talk_with(Chat& chat, Desk& desk, const TalkBrief& brief, const TalkLimits& limits,
+               Transcript& transcript);
 
 }  // namespace eratos::agent

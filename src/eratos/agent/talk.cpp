@@ -1,4 +1,4 @@
-#include "eratos/agent/investigate.h"
+#include "eratos/agent/talk.h"
 
 #include <algorithm>
 #include <set>
@@ -74,11 +74,11 @@ class Loop {
     }
     ++talk_.turns;
     if (talk_.turns == limits_.turns && talk_.turns > 1) say(prompt("last"));
-    if (limits_.bytes > 0 && bytes_of(request_) > limits_.bytes) make_room(limits_.bytes);
+    if (limits_.bytes > 0 && bytes_of(request_) > limits_.bytes) fit_into(limits_.bytes);
     tl::expected<ChatReply, ChatFailure> reply = ask();
     for (int i = 0; !reply && reply.error().fault == ChatFault::overflow && i < limits_.overflows;
          ++i) {
-      if (!make_room(bytes_of(request_) * 6 / 10)) break;
+      if (!make_room()) break;
       reply = ask();
     }
     if (!reply) {
@@ -175,28 +175,45 @@ class Loop {
 
   void say(const std::string& text) { request_.messages.push_back({Who::user, text}); }
 
-  // Leaves the oldest results of tools out until the request has at most `bytes`. False where
-  // nothing could be left out.
-  bool make_room(std::size_t bytes) {
+  // Results that may be left out, the oldest first.
+  std::vector<std::size_t> old_results() const {
     int turns = 0;
     std::size_t newest = request_.messages.size();
     while (newest > 0 && turns < kTurnsKept) {
       --newest;
       if (request_.messages[newest].who == Who::assistant) ++turns;
     }
-    bool any = false;
-    for (std::size_t i = 0; i < newest && bytes_of(request_) > bytes; ++i) {
-      Message& m = request_.messages[i];
-      if (m.who != Who::tool) continue;
-      const std::string tool = tool_of(m.call);
-      std::string instead =
-          filled(prompt("dropped"), {{"tool", tool}, {"bytes", std::to_string(m.text.size())}});
-      if (m.text.size() <= instead.size()) continue;
-      m.text = std::move(instead);
-      ++talk_.left_out;
-      any = true;
+    std::vector<std::size_t> out;
+    for (std::size_t i = 0; i < newest; ++i) {
+      const Message& m = request_.messages[i];
+      if (m.who == Who::tool && m.text.size() > instead_of(m).size()) out.push_back(i);
     }
-    return any;
+    return out;
+  }
+
+  std::string instead_of(const Message& m) const {
+    return filled(prompt("dropped"),
+                  {{"tool", tool_of(m.call)}, {"bytes", std::to_string(m.text.size())}});
+  }
+
+  void leave_out(std::size_t i) {
+    Message& m = request_.messages[i];
+    m.text = instead_of(m);
+    ++talk_.left_out;
+  }
+
+  void fit_into(std::size_t bytes) {
+    for (const std::size_t i : old_results()) {
+      if (bytes_of(request_) <= bytes) return;
+      leave_out(i);
+    }
+  }
+
+  // The older half. False where nothing is left to leave out.
+  bool make_room() {
+    const std::vector<std::size_t> old = old_results();
+    for (std::size_t i = 0; i < (old.size() + 1) / 2; ++i) leave_out(old[i]);
+    return !old.empty();
   }
 
   std::string tool_of(const std::string& id) const {
@@ -253,8 +270,8 @@ std::string prompt_text(const ChatRequest& request) {
   return out;
 }
 
-Talk investigate(Chat& chat, Desk& desk, const TalkBrief& brief, const TalkLimits& limits,
-                 Transcript& transcript) {
+Talk talk_with(Chat& chat, Desk& desk, const TalkBrief& brief, const TalkLimits& limits,
+               Transcript& transcript) {
   return Loop(chat, desk, brief, limits, transcript).run();
 }
 

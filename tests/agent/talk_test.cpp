@@ -303,6 +303,17 @@ TEST(Transcript, AResumedRunAsksAgainAfterAFailure) {
   for (const std::string& line : again.written) EXPECT_THAT(line, Not(HasSubstr("failure")));
 }
 
+TEST(Transcript, WhatTheUserSaidIsKept) {
+  Room r;
+  r.desk.ask_user = [](const std::string&) { return std::optional<std::string>("speed"); };
+  r.chat.script = {calls({{"q", "ask_user", R"({"question":"speed or memory?"})"}}),
+                   calls({kProject}), calls({kFinish})};
+  EXPECT_EQ(r.run().end, TalkEnd::finished);
+  const Script script = *script_of(r.written, "t");
+  ASSERT_EQ(script.users.size(), 1u);
+  EXPECT_EQ(script.users[0], "speed");
+}
+
 TEST(Transcript, WhatIsNoneIsRefused) {
   EXPECT_FALSE(script_of({}, "t").has_value());
   EXPECT_FALSE(script_of({"{not json"}, "t").has_value());

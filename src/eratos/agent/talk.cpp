@@ -32,7 +32,20 @@ class Loop {
         transcript_(transcript),
         tools_(tool_facts(true)) {
     request_ = first_request(brief, limits, tools_);
+    model_ = brief.model;
+    ask_user_ = desk_.ask_user;
+    // What the user says is part of the talk: told again, it comes from the transcript.
+    desk_.ask_user = [this](const std::string& question) {
+      const std::optional<std::string> said = ask_user_ ? ask_user_(question) : std::nullopt;
+      add(object({{"kind", string_node("user")},
+                  {"question", string_node(question)},
+                  {"answer", said ? string_node(*said) : Node::null()}}));
+      return said;
+    };
   }
+  ~Loop() { desk_.ask_user = ask_user_; }
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
 
   Talk run() {
     begin();
@@ -55,10 +68,16 @@ class Loop {
   void begin() {
     Node names = Node::sequence();
     for (const ToolFacts& t : tools_) names.append(string_node(t.name));
-    add(object({{"kind", string_node("begin")},
-                {"format", Node::integer(1)},
-                {"system", string_node(request_.system)},
-                {"tools", std::move(names)}}));
+    add(object(
+        {{"kind", string_node("begin")},
+         {"format", Node::integer(1)},
+         {"model", model_},
+         {"limits", object({{"turns", Node::integer(limits_.turns)},
+                            {"calls", Node::integer(limits_.calls)},
+                            {"wasted", Node::integer(limits_.wasted)},
+                            {"bytes", Node::integer(static_cast<std::int64_t>(limits_.bytes))}})},
+         {"system", string_node(request_.system)},
+         {"tools", std::move(names)}}));
   }
 
   bool end(TalkEnd how, std::string why) {
@@ -229,6 +248,8 @@ class Loop {
   Desk& desk_;
   TalkLimits limits_;
   Transcript& transcript_;
+  Node model_;
+  std::function<std::optional<std::string>(const std::string&)> ask_user_;
   std::vector<ToolFacts> tools_;
   ChatRequest request_;
   std::size_t told_ = 0;  // messages that a request line has
@@ -266,6 +287,29 @@ std::string prompt_text(const ChatRequest& request) {
   out += "\ntools\n-----\n";
   for (const ToolFacts& t : *request.tools) {
     out += fmt::format("{}: {}\n  {}\n", t.name, t.description, text::to_json(t.schema, 0));
+  }
+  return out;
+}
+
+text::Node talk_node(const Talk& t) {
+  Node out = object({{"end", string_node(word_of(t.end))},
+                     {"why", string_node(t.why)},
+                     {"turns", Node::integer(t.turns)},
+                     {"calls", Node::integer(t.calls)},
+                     {"refused_calls", Node::integer(t.refused_calls)},
+                     {"wasted_proposals", Node::integer(t.wasted)},
+                     {"results_left_out", Node::integer(t.left_out)},
+                     {"tried_again", Node::integer(t.attempts)},
+                     {"tokens_in", Node::integer(t.usage.in)},
+                     {"tokens_out", Node::integer(t.usage.out)},
+                     {"tokens_stated", Node::boolean(t.usage.stated)}});
+  if (t.fault) out.set("fault", string_node(word_of(*t.fault)));
+  if (t.finish) {
+    Node cites = Node::sequence();
+    for (const int n : t.finish->cites) cites.append(Node::integer(n));
+    out.set("trial", Node::integer(t.finish->trial));
+    out.set("rationale", string_node(t.finish->rationale));
+    out.set("cites", std::move(cites));
   }
   return out;
 }

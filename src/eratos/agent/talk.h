@@ -33,6 +33,7 @@ struct TalkBrief {
   std::string seeds;  // what was done before, a sentence; "" for nothing
   std::string budgets;
   std::string wishes;  // the user's own words; ""
+  text::Node model;    // what the transcript says of the model: no key
 };
 
 enum class TalkEnd : std::uint8_t {
@@ -63,6 +64,9 @@ struct Talk {
 ChatRequest first_request(const TalkBrief& brief, const TalkLimits& limits,
                           const std::vector<ToolFacts>& tools);
 std::string prompt_text(const ChatRequest& request);
+
+// What summary.json says of a talk.
+text::Node talk_node(const Talk& talk);
 
 Talk talk_with(Chat& chat, Desk& desk, const TalkBrief& brief, const TalkLimits& limits,
                Transcript& transcript);

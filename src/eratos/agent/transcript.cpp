@@ -151,6 +151,15 @@ Result<Script> script_of(const std::vector<std::string>& lines, const std::strin
     const std::string kind = string_at(*read, "kind");
     out.ended = kind == "end";
     if (number == 1 && kind != "begin") return refuse("the file does not begin as a transcript");
+    if (kind == "begin") {
+      if (const Node* model = read->find("model")) out.model = *model;
+      if (const Node* limits_said = read->find("limits")) out.limits = *limits_said;
+    }
+    if (kind == "user") {
+      const Node* said = read->find("answer");
+      const bool any = said != nullptr && said->is_scalar();
+      out.users.push_back(any ? std::optional<std::string>(said->raw()) : std::nullopt);
+    }
     if (kind == "request") request = hex_at(*read, "crc32");
     if (kind == "reply") {
       auto reply = reply_of(*read);

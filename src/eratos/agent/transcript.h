@@ -1,6 +1,7 @@
 // A talk with a model, line by line in a file: what was asked, what came back, what the tools said.
 //
-// Each line is a JSON object with `kind`: begin, request, reply, failure, result, end. No line
+// Each line is a JSON object with `kind`: begin, request, reply, failure, user,
+// result, end. No line
 // holds a key, a time or anything else that differs from one telling to the next, so a talk that is
 // told again gives the same bytes. That is how a run is resumed and replayed: the same steps are
 // made once more, the answers come from the lines, and every line that is written must be the one
@@ -33,6 +34,9 @@ struct Script {
   };
   std::vector<std::string> lines;
   std::vector<Answer> answers;
+  std::vector<std::optional<std::string>> users;  // what the user said, in order
+  text::Node model;                               // of the first line
+  text::Node limits;
   bool ended = false;  // the last line is of kind end
 };
 Result<Script> script_of(const std::vector<std::string>& lines, const std::string& file);

@@ -32,6 +32,7 @@ struct Command {
   X(compare,    "compare",    "JOB ...",      1, kAnyNumber, "side by side: what differs, what it costs, why") \
   X(schedule,   "schedule",   "",             0, 0, "pipeline schedules: makespan, bubble, peak memory, compared and drawn") \
   X(search,     "search",     "JOB",          1, kAnyNumber, "which configuration to run: the whole legal space, with a proof") \
+  X(tune,       "tune",       "JOB",          1, 1, "which configuration to run, with few measurements: seeds, a policy, refinement, a report") \
   X(validate,   "validate",   "RUNS.csv ...", 1, kAnyNumber, "projections against measured runs")   \
   X(calibrate,  "calibrate",  "RUNS.csv ...", 1, kAnyNumber, "constants of parts and frameworks, fitted to measured runs; or those of kernels and collectives") \
   X(import_,    "import",     "JOB",          1, 1, "the normalised job, and where each value came from") \
@@ -55,7 +56,7 @@ inline constexpr Command kCommands[] = {
 
 // Named in the manual, not built yet: refused by name instead of as a typing error.
 inline constexpr std::string_view kLaterCommands[] = {
-    "measure", "import-trace", "tune", "serve", "mcp"};
+    "measure", "import-trace", "serve", "mcp"};
 
 // What --help and the manual say of JOB.
 inline constexpr std::string_view kAboutJob =

@@ -7,9 +7,9 @@ namespace eratos::apps {
 namespace {
 
 constexpr std::string_view kOneJob = " project memory check explain import export search ";
-constexpr std::string_view kJobs = " project memory check explain import export compare search ";
+constexpr std::string_view kJobs = " project memory check explain import export compare search tune ";
 constexpr std::string_view kProjections =
-    " project memory check explain validate compare search ";
+    " project memory check explain validate compare search tune ";
 constexpr std::string_view kAll =
     " project memory check explain compare schedule search import export list show validate "
     "calibrate completion man ";
@@ -19,7 +19,7 @@ constexpr std::string_view kDrawn = " project schedule ";
 constexpr Flag kFlags[] = {
     {"--cluster", "", Value::text, "C", false,
      "where it runs: a catalogue cluster, PART-NxM (N nodes of M), or a file", "",
-     " project memory check explain import export "},
+     " project memory check explain import export tune "},
     {"--cluster", "", Value::text, "C[,C...]", true,
      "where it runs; several are searched one by one and compared", "", " search "},
     {"--cluster", "", Value::text, "C", true,
@@ -28,7 +28,7 @@ constexpr Flag kFlags[] = {
      "the job with each value of a field, or hardware.FIELD=x1.5,x2 of its cluster", "",
      " compare "},
     {"--nodes", "", Value::count, "N", false, "the same cluster with N nodes", "",
-     " project memory check explain import export compare "},
+     " project memory check explain import export compare tune "},
     {"--nodes", "", Value::text, "N[..M]", false,
      "the same cluster with N nodes; 4..64: one search each of 4, 8, 16, 32, 64; or 4,6,8", "",
      " search "},
@@ -59,7 +59,7 @@ constexpr Flag kFlags[] = {
      " memory "},
     {"--calibration", "", Value::text, "FILE", false,
      "numbers of `eratos calibrate`, or your own, in place of the catalogue's", "",
-     " project memory check explain validate compare calibrate search "},
+     " project memory check explain validate compare calibrate search tune "},
     {"--require-fit", "", Value::none, "", false, "exit with 1 when the job does not fit", "",
      " project memory check compare "},
     {"--to", "", Value::text, "TARGET", false, "megatron, primus, nanotron or torchtitan",
@@ -81,10 +81,29 @@ constexpr Flag kFlags[] = {
      " calibrate "},
     {"--axes", "", Value::text, "AXIS=VALUES", true,
      "tp=1,2,4 lists, pp=1..16 doubles, vpp!=8 excludes, mbs=job pins; rest=job pins all others", "",
-     " search "},
+     " search tune "},
     {"--top", "", Value::count, "N", false,
      "configurations to list, no two of which cut the model alike (5)", "", " search "},
-    {"--threads", "", Value::count, "N", false, "threads of the search (all cores)", "", " search "},
+    {"--threads", "", Value::count, "N", false, "threads of the search (all cores)", "",
+     " search tune "},
+    {"--policy", "", Value::text, "NAME", false,
+     "who investigates behind the seeds: scripted, what binds is freed round by round (the default); "
+     "seeds, nobody; none, not even seeds",
+     "scripted seeds none", " tune "},
+    {"--seed-budget", "", Value::index, "N", false,
+     "trials of the seed planner beside the job as it came; 0 turns it off (24)", "", " tune "},
+    {"--budget-simulate", "", Value::index, "N", false,
+     "trials of the investigation; 0 turns it off (30, or max_perf_calls of a target file)", "",
+     " tune "},
+    {"--rounds", "", Value::index, "N", false,
+     "rounds of the investigation; 0 turns it off (8, or max_rounds of a target file)", "",
+     " tune "},
+    {"--budget-measure", "", Value::index, "N", false,
+     "most measurements; 0 turns them off (0, or max_benchmark_calls of a target file)", "",
+     " tune "},
+    {"--measure-command", "", Value::text, "CMD", false,
+     "program that times the job of $ERATOS_JOB or $ERATOS_CONFIG and prints {\"step_s\": 9.8} last",
+     "", " tune "},
     {"--best", "", Value::text, "FILE", false,
      "write the best configuration there, as --to says or as eratos YAML; an existing file is kept",
      "", " search "},
@@ -131,6 +150,13 @@ constexpr Flag kFlags[] = {
     {"--resume", "", Value::none, "", false,
      "go on with the search that --store holds the beginning of; an error where it holds none", "",
      " search "},
+    {"--resume", "", Value::none, "", false,
+     "go on with the run in the folder of -o; what was measured is not measured again", "", " tune "},
+    {"--output", "-o", Value::text, "DIR", false,
+     "folder of the run: trials, summary, report and the winner's files; nothing is written elsewhere",
+     "", " tune "},
+    {"--force", "", Value::none, "", false, "replace the run that stands in the folder of -o", "",
+     " tune "},
     {"--explain-space", "", Value::none, "", false,
      "count the candidates axis by axis, and what each rule removed", "", " search "},
     {"--pp", "", Value::count, "N", false,
@@ -205,7 +231,7 @@ constexpr Flag kFlags[] = {
     {"--format", "", Value::text, "NAME", false, "text, json, csv, markdown or html",
      "text json csv markdown html", " project memory compare "},
     {"--format", "", Value::text, "NAME", false, "text or json", "text json",
-     " check explain import list show calibrate search "},
+     " check explain import list show calibrate search tune "},
     {"--format", "", Value::text, "NAME", false, "text, json or csv", "text json csv",
      " validate "},
     {"--output", "-o", Value::text, "FILE", false,

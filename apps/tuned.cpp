@@ -1,7 +1,6 @@
 #include "apps/tuned.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -10,7 +9,6 @@
 #include <utility>
 
 #include "eratos/agent/refinement.h"
-#include "eratos/base/check.h"
 #include "eratos/report/accuracy_picks.h"
 #include "eratos/search/knobs.h"
 #include "eratos/search/refine.h"
@@ -20,26 +18,6 @@ namespace eratos::apps {
 namespace {
 
 using report::AccuracyRow;
-
-// A run with each knob turned by its deviation.
-search::Knobs elasticities(const reader::Run& run, const calibration::Calibration& calibration,
-                           const projection::Options& options, double step_s,
-                           projection::Workspace& workspace) {
-  search::Knobs out{};
-  const auto checked = std::make_unique<job::CheckedJob>();
-  for (std::size_t k = 0; k < search::kKnobCount; ++k) {
-    search::Knobs theta{};
-    theta[k] = search::kKnobs[k].sd;
-    calibration::Calibration turned = calibration;
-    job::JobSpec spec = run.spec;
-    search::turn(theta, turned, spec.framework);
-    const bool legal = job::check(spec, *checked).empty();
-    ERATOS_CHECK(legal);
-    const projection::Projection p = projection::project(*checked, turned, options, workspace);
-    out[k] = std::log(p.time.step.value / step_s) / theta[k];
-  }
-  return out;
-}
 
 struct Asked {
   const AccuracyRow* row = nullptr;
@@ -136,8 +114,8 @@ std::vector<report::TunedGroup> tune_rows(const MeasuredRuns& measured,
       p.projected = 1 / row.projected_tokens;
       p.peak = row.device_peak;
       p.place = agent::place_of(run.spec);
-      p.elasticity = elasticities(run, measured.calibration_of(run), options, row.projected_step_s,
-                                  *workspace);
+      p.elasticity = search::elasticities_of(run.spec, measured.calibration_of(run), options,
+                                             Seconds{row.projected_step_s}, *workspace);
     };
   });
   std::map<const AccuracyRow*, search::Prospect> by_row;

@@ -1,6 +1,7 @@
 #include "eratos/agent/answer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -13,13 +14,30 @@ namespace {
 
 using text::Node;
 
+// Deviations between which a normal deviate lies in 8 of 10 cases, as the bands of figures do.
+constexpr double kBand = 1.2816;
+
 double speed(const Trial& t) {
   return t.measured && !t.measured->out_of_memory && t.measured->tokens_per_s_per_gpu > 0
              ? t.measured->tokens_per_s_per_gpu
              : t.projected.tokens_per_s_per_gpu.value;
 }
 
-std::optional<Ahead> ahead(const Trial* winner, const Trial* other) {
+// What the model may get wrong of a job, as it compares with others.
+search::Prospect prospect_of(Session& session, const TunedJob& job) {
+  Workshop& workshop = session.workshop();
+  const projection::WorkspacePtr w = projection::make_workspace();
+  const projection::Projection p = session.project(job);
+  search::Prospect out;
+  out.projected = p.time.step.value;
+  out.elasticity = search::elasticities_of(job.spec, workshop.calibration(), workshop.options(),
+                                           p.time.step, *w);
+  out.place = place_of(job.spec);
+  return out;
+}
+
+std::optional<Ahead> ahead(Session& session, const Trial* winner, const Trial* other,
+                           const std::optional<Refined>& refined) {
   if (winner == nullptr || other == nullptr || !other->fits()) return std::nullopt;
   if (other->fidelity == Fidelity::memory) return std::nullopt;
   Ahead out;
@@ -29,12 +47,16 @@ std::optional<Ahead> ahead(const Trial* winner, const Trial* other) {
     out.gain = out.low = out.high = speed(*winner) / speed(*other) - 1;
     return out;
   }
-  const Figure& w = winner->projected.tokens_per_s_per_gpu;
-  const double base = other->projected.tokens_per_s_per_gpu.value;
-  if (base <= 0) return std::nullopt;
-  out.gain = w.value / base - 1;
-  out.low = w.low / base - 1;
-  out.high = w.high / base - 1;
+  const TunedJobPtr a = session.job_of(*winner);
+  const TunedJobPtr b = session.job_of(*other);
+  const double ratio =
+      winner->projected.tokens_per_s_per_gpu.value / other->projected.tokens_per_s_per_gpu.value;
+  const double sd =
+      search::deviation_between(prospect_of(session, *a), prospect_of(session, *b),
+                                refined ? refined->learned.sd : search::default_sds());
+  out.gain = ratio - 1;
+  out.low = ratio * std::exp(-kBand * sd) - 1;
+  out.high = ratio * std::exp(kBand * sd) - 1;
   return out;
 }
 
@@ -201,8 +223,8 @@ Answer answer_of(Session& session, std::vector<Stage> stages, Seeds seeds,
     }
   }
   if (out.winner == nullptr) return out;
-  out.ahead_of_baseline = ahead(out.winner, out.baseline);
-  out.ahead_of_best_baseline = ahead(out.winner, out.best_baseline);
+  out.ahead_of_baseline = ahead(session, out.winner, out.baseline, out.refined);
+  out.ahead_of_best_baseline = ahead(session, out.winner, out.best_baseline, out.refined);
   if (!out.seeds.outcome.top.empty()) {
     const double optimum =
         1 / (out.seeds.outcome.top[0].per_token * session.space().base.cluster.gpus());

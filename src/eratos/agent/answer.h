@@ -28,11 +28,12 @@ struct Stage {
   int trials = 0;
 };
 
-// Of two trials the share by which the first is faster, and between which ends.
+// Of two trials the share by which the first is faster, and between which ends: most of what the
+// model gets wrong of the one it gets wrong of the other (search/refine.h, deviation_between).
 struct Ahead {
   const Trial* of = nullptr;
   double gain = 0;
-  double low = 0;  // the slower end of the winner's band against the figure of the other
+  double low = 0;  // 8 of 10 lie between
   double high = 0;
   bool measured = false;  // both by a device: no band then
 };

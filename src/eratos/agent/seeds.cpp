@@ -91,18 +91,32 @@ void search_all(Session& session, Seeds& out) {
 std::optional<search::Candidate> candidate_of(Session& session, const job::JobSpec& spec) {
   const search::Space& space = session.space();
   Workshop& workshop = session.workshop();
-  const Patch wanted = workshop.patch_to(spec);
   search::Candidate out;
   for (std::size_t a = 0; a < search::kAxes; ++a) {
     const auto axis = static_cast<search::AxisId>(a);
-    bool found = false;
-    for (std::size_t v = 0; v < space.values(axis).size() && !found; ++v) {
-      job::JobSpec same = spec;
-      search::apply(space, axis, v, same);
-      found = workshop.patch_to(same) == wanted;
-      if (found) out.at[a] = static_cast<std::uint8_t>(v);
+    const auto with = [&](std::size_t v) {
+      job::JobSpec other = spec;
+      search::apply(space, axis, v, other);
+      return other;
+    };
+    const std::size_t values = space.values(axis).size();
+    const Patch wanted = workshop.patch_to(spec);
+    std::size_t v = 0;
+    while (v < values && workshop.patch_to(with(v)) != wanted) ++v;
+    if (v == values) {
+      // A switch that does nothing where it stands: what comes to the same.
+      const auto figures = [&](const job::JobSpec& s) {
+        const Result<TunedJobPtr> made = workshop.make(workshop.patch_to(s));
+        if (!made) return std::pair{0.0, 0.0};
+        const projection::Projection p = session.project(**made);
+        return std::pair{p.time.step.value, p.memory.device_peak.value};
+      };
+      const auto own = figures(spec);
+      v = 0;
+      while (v < values && figures(with(v)) != own) ++v;
+      if (v == values) return std::nullopt;
     }
-    if (!found) return std::nullopt;
+    out.at[a] = static_cast<std::uint8_t>(v);
   }
   return out;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "eratos/base/check.h"
+
 namespace eratos::search {
 
 namespace {
@@ -70,6 +72,24 @@ void turn(const Knobs& theta, calibration::Calibration& calibration,
        {&o.tp_share, &o.tp_backward_share, &o.dp_share, &o.fsdp_share, &o.ep_share}) {
     *share = std::min(1.0, *share * rate(kHiding));
   }
+}
+
+Knobs elasticities_of(const job::JobSpec& job, const calibration::Calibration& calibration,
+                      const projection::Options& options, Seconds step, projection::Workspace& w) {
+  Knobs out{};
+  const auto checked = std::make_unique<job::CheckedJob>();
+  for (std::size_t k = 0; k < kKnobCount; ++k) {
+    Knobs theta{};
+    theta[k] = kTurn * kKnobs[k].sd;
+    calibration::Calibration turned = calibration;
+    job::JobSpec other = job;
+    turn(theta, turned, other.framework);
+    const bool legal = job::check(other, *checked).empty();
+    ERATOS_CHECK(legal);
+    const projection::Projection p = projection::project(*checked, turned, options, w);
+    out[k] = std::log(p.time.step / step) / theta[k];
+  }
+  return out;
 }
 
 Turned::World::World(const Space& s, const calibration::Calibration& c,

@@ -56,6 +56,10 @@ using Knobs = std::array<double, kKnobCount>;
 void turn(const Knobs& theta, calibration::Calibration& calibration,
           framework::FrameworkProfile& profile);
 
+// Of one legal job; `step` is its own projected step.
+Knobs elasticities_of(const job::JobSpec& job, const calibration::Calibration& calibration,
+                      const projection::Options& options, Seconds step, projection::Workspace& w);
+
 // Seconds a token of candidates of one space with knobs turned, and their elasticities there. The
 // space and the calibration stay where they are.
 class Turned {

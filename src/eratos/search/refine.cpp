@@ -81,6 +81,29 @@ Knobs default_sds() {
   return out;
 }
 
+namespace {
+
+double likeness(const Prospect& a, const Prospect& b) {
+  double distance = 0;
+  for (std::size_t d = 0; d < a.place.size(); ++d) {
+    distance += (a.place[d] - b.place[d]) * (a.place[d] - b.place[d]);
+  }
+  return std::exp(-distance / (2 * kLength * kLength));
+}
+
+}  // namespace
+
+double deviation_between(const Prospect& a, const Prospect& b, const Knobs& sds) {
+  double sum = 0;
+  for (std::size_t k = 0; k < kKnobCount; ++k) {
+    const double apart = sds[k] * (a.elasticity[k] - b.elasticity[k]);
+    sum += apart * apart;
+  }
+  // The default of sigma_r, twice: likeness and each one's own.
+  const double rest = kRests[1];
+  return std::sqrt(sum + 2 * rest * rest * (1 - likeness(a, b)) + 2 * rest * rest);
+}
+
 Refine::Refine(const RefineOptions& options) : options_(options), buffer_(kBufferPlaces) {
   ERATOS_CHECK(options.capacity.value > 0);
   for (int i = 0; i < kBufferPlaces; ++i) {
@@ -115,12 +138,8 @@ double Refine::covariance(std::size_t i, std::size_t j, const Scales& s) const {
     const double tau = s.knobs * options_.prior_sd[k];
     sum += tau * tau * a.elasticity[k] * b.elasticity[k];
   }
-  double distance = 0;
-  for (std::size_t d = 0; d < a.place.size(); ++d) {
-    distance += (a.place[d] - b.place[d]) * (a.place[d] - b.place[d]);
-  }
   // As much again is each one's own.
-  return sum + s.rest * s.rest * (std::exp(-distance / (2 * kLength * kLength)) + (i == j ? 1 : 0));
+  return sum + s.rest * s.rest * (likeness(a, b) + (i == j ? 1 : 0));
 }
 
 // What c, all of theta and r have to explain: the elasticities hold at `at_`, theta counts from its

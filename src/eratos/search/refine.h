@@ -78,6 +78,10 @@ struct Belief {
   double out_of_memory = 0;  // probability
 };
 
+// Deviation of log(t_i / t_j) before anything was measured: what the model may get wrong of the one
+// and not of the other. Two that differ in nothing have none.
+double deviation_between(const Prospect& a, const Prospect& b, const Knobs& sds = default_sds());
+
 class Refine {
  public:
   // Below it a configuration that was never measured may be chosen.

@@ -1,0 +1,287 @@
+// eratos tune JOB -o DIR: which configuration to run, found with few measurements.
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "apps/commands.h"
+#include "apps/exit_code.h"
+#include "apps/load_job.h"
+#include "apps/numbers.h"
+#include "apps/output.h"
+#include "apps/tune_report.h"
+#include "apps/tune_workshop.h"
+#include "eratos/agent/answer.h"
+#include "eratos/agent/refinement.h"
+#include "eratos/agent/scripted.h"
+#include "eratos/agent/seeds.h"
+#include "eratos/agent/session.h"
+#include "eratos/reader/job_patch.h"
+#include "eratos/reader/primus_target.h"
+#include "eratos/search/legality.h"
+#include "eratos/text/dump.h"
+#include "eratos/text/yaml.h"
+#include "eratos/version.h"
+
+namespace eratos::apps {
+
+namespace {
+
+using text::Node;
+
+constexpr int kSeeds = 24;
+
+// What the run is asked, from flags and from a target file.
+struct Asked {
+  std::unique_ptr<Job> job;
+  std::optional<reader::TuneTarget> target;
+  std::vector<std::string> axes;
+  std::string policy;
+  int seeds = kSeeds;
+  agent::Investigation investigation;
+  int measurements = 0;
+  std::string measure_command;
+};
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> out;
+  std::size_t begin = 0;
+  while ((begin = text.find_first_not_of(" \t\n", begin)) != std::string::npos) {
+    const std::size_t end = text.find_first_of(" \t\n", begin);
+    out.push_back(text.substr(begin, end - begin));
+    begin = end;
+    if (end == std::string::npos) break;
+  }
+  return out;
+}
+
+// Of --cluster, where that is a target file of Primus's agent.
+Result<std::optional<reader::TuneTarget>> target_of(const std::string& cluster, Location& at) {
+  if (!cluster.ends_with(".yaml") && !cluster.ends_with(".yml")) {
+    return std::optional<reader::TuneTarget>{};
+  }
+  const Result<Node> tree = text::parse_yaml_file(cluster);
+  if (!tree) return faults(tree.error());
+  if (!reader::is_tune_target(*tree)) return std::optional<reader::TuneTarget>{};
+  at = tree->where();
+  Result<reader::TuneTarget> target = reader::tune_target_of(*tree);
+  if (!target) return faults(target.error());
+  return std::optional<reader::TuneTarget>(*std::move(target));
+}
+
+Result<Asked> asked_of(const Arguments& arguments) {
+  Asked out;
+  Location at;
+  Result<std::optional<reader::TuneTarget>> target = target_of(arguments.value("--cluster"), at);
+  if (!target) return faults(target.error());
+  out.target = *std::move(target);
+  Result<std::unique_ptr<Job>> job = prepare_job(arguments);
+  if (!job) return faults(job.error());
+  out.job = *std::move(job);
+  job::JobSpec& spec = out.job->read.job;
+  if (out.target) {
+    Result<hardware::ClusterSpec> cluster = reader::with_target(spec.cluster, *out.target, at);
+    if (!cluster) return faults(cluster.error());
+    spec.cluster = *std::move(cluster);
+    if (!arguments.has("--memory-margin")) out.job->options.memory_margin = out.target->margin;
+    out.axes = out.target->axes;
+    out.investigation = {out.target->budget.rounds, out.target->budget.simulations,
+                         out.target->budget.proposals};
+    out.measurements = out.target->budget.measurements;
+  }
+  for (const std::string& text : arguments.values("--axes")) {
+    for (std::string& word : words_of(text)) {
+      // What the command says of an axis replaces what the file does.
+      const std::string name = word.substr(0, word.find_first_of("!="));
+      std::erase_if(out.axes, [&](const std::string& w) {
+        return w.substr(0, w.find_first_of("!=")) == name;
+      });
+      out.axes.push_back(std::move(word));
+    }
+  }
+  Diagnostics fixed = search::fixed_faults(spec);
+  if (!fixed.empty()) {
+    reader::locate(fixed, out.job->read.report);
+    return faults(std::move(fixed));
+  }
+  const auto count = [&](const char* flag, int otherwise) {
+    return static_cast<int>(number_of(arguments, flag, otherwise));
+  };
+  out.policy = arguments.value("--policy", "scripted");
+  out.seeds = count("--seed-budget", out.seeds);
+  out.measurements = count("--budget-measure", out.measurements);
+  if (arguments.has("--budget-simulate")) {
+    out.investigation.simulations = count("--budget-simulate", 0);
+    out.investigation.proposals = out.investigation.simulations;
+  }
+  out.investigation.rounds = count("--rounds", out.investigation.rounds);
+  out.measure_command = arguments.value("--measure-command");
+  return out;
+}
+
+// run.json: what a resumed run must be asked again.
+Node run_node(const Asked& asked) {
+  Node out = Node::mapping();
+  out.set("job", Node::string(reader::job_text(asked.job->read.job)));
+  out.set("calibration", Node::string(asked.job->calibration.name));
+  out.set("memory_margin", Node::number(asked.job->options.memory_margin));
+  Node axes = Node::sequence();
+  for (const std::string& w : asked.axes) axes.append(Node::string(w));
+  out.set("axes", std::move(axes));
+  out.set("policy", Node::string(asked.policy));
+  out.set("seed_budget", Node::integer(asked.seeds));
+  Node investigation = Node::mapping();
+  investigation.set("rounds", Node::integer(asked.investigation.rounds));
+  investigation.set("simulations", Node::integer(asked.investigation.simulations));
+  investigation.set("proposals", Node::integer(asked.investigation.proposals));
+  out.set("investigation", std::move(investigation));
+  out.set("budget_measure", Node::integer(asked.measurements));
+  out.set("measure_command", Node::string(asked.measure_command));
+  return out;
+}
+
+std::string why_off(const agent::Investigation& i) {
+  std::string zeros;
+  const auto zero = [&](int n, const char* what) {
+    if (n <= 0) zeros += (zeros.empty() ? "" : ", ") + std::string(what);
+  };
+  zero(i.rounds, "rounds");
+  zero(i.simulations, "simulations");
+  zero(i.proposals, "proposals");
+  return "a budget of 0 turns it off: " + zeros;
+}
+
+struct Stages {
+  std::vector<agent::Stage> done;
+  const agent::Session& session;
+
+  // The trials made since the last one belong to it.
+  void end(std::string name, bool on, std::string what) {
+    const int all = static_cast<int>(session.trials().size());
+    done.push_back({std::move(name), on, std::move(what), all - counted});
+    counted = all;
+    std::fprintf(stderr, "tune: %s: %s\n", done.back().name.c_str(), done.back().what.c_str());
+  }
+  int counted = 0;
+};
+
+agent::Answer tune(const Asked& asked, agent::Session& session) {
+  Stages stages{{}, session};
+  const bool plain = asked.policy == "none";
+  agent::Seeds seeds = agent::plant_seeds(session, plain ? 0 : asked.seeds);
+  const search::Proof& proof = seeds.outcome.proof;
+  stages.end("seeds", seeds.searched,
+             seeds.searched ? fmt::format("{} candidates, {} simulated, optimum {}", proof.raw,
+                                          proof.simulated, proof.proven ? "proven" : "not proven")
+             : plain        ? "off: --policy none"
+                            : "a budget of 0 turns it off");
+  const bool investigates = asked.policy == "scripted" && !asked.investigation.off();
+  if (investigates) {
+    const agent::Investigated i = agent::investigate(session, asked.investigation);
+    stages.end("investigation", true,
+               fmt::format("scripted policy, {} rounds; it ended because {}", i.rounds, i.stopped));
+  } else {
+    stages.end("investigation", false,
+               asked.policy != "scripted" ? "off: --policy " + asked.policy
+                                          : why_off(asked.investigation));
+  }
+  std::optional<agent::Refined> refined;
+  if (seeds.searched && session.best() != nullptr) {
+    agent::Refinement refinement(session, seeds.candidates);
+    refined = refinement.run();
+    const bool on = asked.measurements > 0 && !session.workshop().measures_with().empty();
+    stages.end("refinement", on,
+               on ? fmt::format("{} of {} measurements; it ended because {}", refined->measured,
+                                asked.measurements, refined->stopped)
+               : asked.measurements == 0
+                   ? std::string("a budget of 0 turns it off")
+                   : fmt::format("{} measurements allowed, none made: {}", asked.measurements,
+                                 session.workshop().why_not_measured()));
+  } else {
+    stages.end("refinement", false, "there is nothing to choose among");
+  }
+  return agent::answer_of(session, std::move(stages.done), std::move(seeds), std::move(refined));
+}
+
+int write_all(const agent::Answer& answer, agent::Session& session, agent::Records& records,
+              const Arguments& arguments) {
+  TuneFiles files{.folder = records.folder()};
+  Diagnostics bad;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    const Result<void> written = records.write(name, text);
+    if (!written) bad.insert(bad.end(), written.error().begin(), written.error().end());
+  };
+  if (answer.winner != nullptr) {
+    const agent::TunedJobPtr job = session.job_of(*answer.winner);
+    const auto winner = session.workshop().winner_files(*job);
+    if (!winner) return report_faults(winner.error());
+    for (const agent::WinnerFile& f : *winner) {
+      write(f.name, f.text);
+      files.winner.push_back(f.name);
+      files.unsaid.insert(files.unsaid.end(), f.unsaid.begin(), f.unsaid.end());
+    }
+  }
+  Node summary = agent::summary_node(answer);
+  summary.set("eratos", Node::string(std::string(kVersion)));
+  write("summary.json", text::to_json(summary) + '\n');
+  const report::Page page = tune_page(answer, files);
+  write("report.md", report::page_markdown(page));
+  write("report.html", report::page_html(page));
+  if (records.trouble()) bad.push_back(*records.trouble());
+  if (!bad.empty()) {
+    report_faults(bad);
+    return kEnvironment;
+  }
+  Arguments to_terminal = arguments;
+  to_terminal.flags.erase("--output");
+  const int code = answer.interrupted         ? kInterrupted
+                   : answer.winner == nullptr ? kDoesNotFit
+                                              : kAnswered;
+  if (arguments.value("--format") == "json") {
+    return deliver(text::to_json(summary) + '\n', to_terminal, code);
+  }
+  report::Page shown = page;  // pictures and the list of trials stand in the folder
+  shown.sections.resize(shown.sections.size() - 3);
+  return deliver(report::page_text(shown, style_of(to_terminal)), to_terminal, code);
+}
+
+}  // namespace
+
+int run_tune(const Arguments& arguments) {
+  if (const Result<Format> format = format_of(arguments, "text json"); !format) {
+    return report_usage(format.error().front().message);
+  }
+  if (!arguments.has("--output")) {
+    return report_usage("`tune` needs a folder for what it finds: -o DIR");
+  }
+  if (arguments.has("--resume") && arguments.has("--force")) {
+    return report_usage("`--resume` goes on with a run and `--force` replaces it: choose one");
+  }
+  Result<Asked> asked = asked_of(arguments);
+  if (!asked) return report_faults(asked.error());
+  TuneWorkshop workshop(*asked->job, {static_cast<int>(number_of(arguments, "--threads", 0)),
+                                      asked->measure_command, arguments.value("--output")});
+  Result<search::Space> space = workshop.space_of(asked->axes);
+  if (!space) return report_faults(space.error());
+  agent::Records records;
+  const agent::Folder how = arguments.has("--resume")  ? agent::Folder::resume
+                            : arguments.has("--force") ? agent::Folder::force
+                                                       : agent::Folder::fresh;
+  if (const Result<void> open = records.open(arguments.value("--output"), how, run_node(*asked));
+      !open) {
+    return report_faults(open.error());
+  }
+  std::array<agent::Budget, agent::kFidelities> budgets;
+  budgets[static_cast<std::size_t>(agent::Fidelity::measure)].most = asked->measurements;
+  budgets[static_cast<std::size_t>(agent::Fidelity::run)].most = 0;
+  agent::Session session(workshop, *std::move(space), budgets, records);
+  const agent::Answer answer = tune(*asked, session);
+  return write_all(answer, session, records, arguments);
+}
+
+}  // namespace eratos::apps

@@ -1,0 +1,53 @@
+// The workshop of `eratos tune`: patches go through the reader, searches over all threads, files
+// through the writers, measurements to the user's command.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/interrupt.h"
+#include "apps/load_job.h"
+#include "eratos/agent/workshop.h"
+#include "eratos/search/objective.h"
+
+namespace eratos::apps {
+
+class TuneWorkshop final : public agent::Workshop {
+ public:
+  struct Settings {
+    int threads = 0;
+    std::string measure_command;  // "": no device
+    std::string folder;           // measurements go below it
+  };
+  // `job` stays where it is.
+  TuneWorkshop(const Job& job, Settings settings);
+
+  Result<agent::TunedJobPtr> make(const agent::Patch& patch) override;
+  agent::Patch patch_to(const job::JobSpec& spec) override;
+  agent::Patch patch_from(const job::JobSpec& spec) override;
+  Result<search::Space> space_of(const std::vector<std::string>& words) override;
+  Result<search::Space> space_around(const job::JobSpec& spec,
+                                     const std::vector<std::string>& words) override;
+  const calibration::Calibration& calibration() override { return job_.calibration; }
+  const projection::Options& options() override { return job_.options; }
+  search::Outcome search(const search::Space& space, const calibration::Calibration& calibration,
+                         search::Method& method) override;
+  std::string measures_with() override;
+  std::string why_not_measured() override;
+  Result<agent::Measured> measure(const agent::TunedJob& job) override;
+  std::string runs_with() override { return ""; }
+  Result<agent::Measured> run(const agent::TunedJob& job) override;
+  bool interrupted() override { return apps::interrupted(); }
+  Result<std::vector<agent::WinnerFile>> winner_files(const agent::TunedJob& job) override;
+
+ private:
+  const Job& job_;
+  Settings settings_;
+  Interruptible guard_;  // Ctrl-C ends the run with the best so far
+};
+
+// 32 hexadecimal digits of a job's written form.
+std::string digest_text(const job::JobSpec& spec);
+
+}  // namespace eratos::apps

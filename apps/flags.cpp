@@ -7,9 +7,10 @@ namespace eratos::apps {
 namespace {
 
 constexpr std::string_view kOneJob = " project memory check explain import export search ";
-constexpr std::string_view kJobs = " project memory check explain import export compare search tune ";
+constexpr std::string_view kJobs =
+    " project memory check explain import export compare search tune mcp ";
 constexpr std::string_view kProjections =
-    " project memory check explain validate compare search tune ";
+    " project memory check explain validate compare search tune mcp ";
 constexpr std::string_view kAll =
     " project memory check explain compare schedule search import export list show validate "
     "calibrate completion man ";
@@ -19,7 +20,7 @@ constexpr std::string_view kDrawn = " project schedule ";
 constexpr Flag kFlags[] = {
     {"--cluster", "", Value::text, "C", false,
      "where it runs: a catalogue cluster, PART-NxM (N nodes of M), or a file", "",
-     " project memory check explain import export tune "},
+     " project memory check explain import export tune mcp "},
     {"--cluster", "", Value::text, "C[,C...]", true,
      "where it runs; several are searched one by one and compared", "", " search "},
     {"--cluster", "", Value::text, "C", true,
@@ -28,12 +29,13 @@ constexpr Flag kFlags[] = {
      "the job with each value of a field, or hardware.FIELD=x1.5,x2 of its cluster", "",
      " compare "},
     {"--nodes", "", Value::count, "N", false, "the same cluster with N nodes", "",
-     " project memory check explain import export compare tune "},
+     " project memory check explain import export compare tune mcp "},
     {"--nodes", "", Value::text, "N[..M]", false,
      "the same cluster with N nodes; 4..64: one search each of 4, 8, 16, 32, 64; or 4,6,8", "",
      " search "},
     {"--scale-batch", "", Value::none, "", false,
-     "the global batch grows with the accelerators from size to size; else it stays", "", " search "},
+     "the global batch grows with the accelerators from size to size; else it stays", "",
+     " search "},
     {"--set", "", Value::pair, "KEY=VALUE", true,
      "change a field of the normalised job, e.g. parallel.tp=4", "", kJobs},
     {"--env", "", Value::pair, "NAME=VALUE", true,
@@ -52,20 +54,22 @@ constexpr Flag kFlags[] = {
     {"--micro-batch", "", Value::index, "N", false,
      "the micro-batch that --trace draws op by op, counted from 0 (0)", "", " project "},
     {"--snapshot", "", Value::text, "FILE", false,
-     "write every allocation of one rank there, for pytorch.org/memory_viz; an existing file is kept",
+     "write every allocation of one rank there, for pytorch.org/memory_viz; an existing file is "
+     "kept",
      "", " memory "},
     {"--rank", "", Value::index, "N", false,
      "the pipeline rank of the timeline and of --snapshot, counted from 0 (the fullest)", "",
      " memory "},
     {"--calibration", "", Value::text, "FILE", false,
      "numbers of `eratos calibrate`, or your own, in place of the catalogue's", "",
-     " project memory check explain validate compare calibrate search tune "},
+     " project memory check explain validate compare calibrate search tune mcp "},
     {"--require-fit", "", Value::none, "", false, "exit with 1 when the job does not fit", "",
      " project memory check compare "},
     {"--to", "", Value::text, "TARGET", false, "megatron, primus, nanotron or torchtitan",
      "megatron primus nanotron torchtitan", " export search "},
     {"--models", "", Value::text, "FILE", true,
-     "architectures of the runs, looked up before the catalogue; models_NAME.yaml first for NAME.csv",
+     "architectures of the runs, looked up before the catalogue; models_NAME.yaml first for "
+     "NAME.csv",
      "", " validate calibrate "},
     {"--mfu-min", "", Value::share, "SHARE", false,
      "leave rows whose stated MFU is lower out of the throughput figures, or of the fit", "",
@@ -74,22 +78,44 @@ constexpr Flag kFlags[] = {
      "each row's error by fits that have not seen its group, its source, or all but a tenth of it",
      "", " validate "},
     {"--tuned", "", Value::none, "", false,
-     "measured rows as the device that `eratos tune` asks: regret of the choice after 0, 4 and 8", "",
-     " validate "},
+     "measured rows as the device that `eratos tune` asks: regret of the choice after 0, 4 and 8",
+     "", " validate "},
     {"--shipped", "", Value::none, "", false,
      "fit the catalogue's own constants, from what is known of each class before any run", "",
      " calibrate "},
     {"--axes", "", Value::text, "AXIS=VALUES", true,
-     "tp=1,2,4 lists, pp=1..16 doubles, vpp!=8 excludes, mbs=job pins; rest=job pins all others", "",
-     " search tune "},
+     "tp=1,2,4 lists, pp=1..16 doubles, vpp!=8 excludes, mbs=job pins; rest=job pins all others",
+     "", " search tune mcp "},
     {"--top", "", Value::count, "N", false,
      "configurations to list, no two of which cut the model alike (5)", "", " search "},
     {"--threads", "", Value::count, "N", false, "threads of the search (all cores)", "",
      " search tune "},
     {"--policy", "", Value::text, "NAME", false,
-     "who investigates behind the seeds: scripted, what binds is freed round by round (the default); "
-     "seeds, nobody; none, not even seeds",
-     "scripted seeds none", " tune "},
+     "who investigates behind the seeds: model, a language model with tools (the default where one "
+     "is "
+     "configured); scripted, what binds is freed round by round (else); seeds, nobody; none, not "
+     "even "
+     "seeds",
+     "model scripted seeds none", " tune "},
+    {"--model", "", Value::text, "NAME", false,
+     "the language model, before ERATOS_MODEL; its key comes from the environment or a file, never "
+     "from a flag",
+     "", " tune "},
+    {"--model-url", "", Value::text, "URL", false,
+     "its server, up to /v1, before ERATOS_MODEL_URL (OpenAI's, or Anthropic's)", "", " tune "},
+    {"--model-api", "", Value::text, "NAME", false,
+     "what the server speaks: openai, chat completions, as local servers do too (the default), or "
+     "anthropic",
+     "openai anthropic", " tune "},
+    {"--model-config", "", Value::text, "FILE", false,
+     "model, url, key_variable or key_file, prices, budgets and patience, as YAML", "", " tune "},
+    {"--model-turns", "", Value::count, "N", false, "most answers of the model (30)", "", " tune "},
+    {"--ask", "", Value::text, "TEXT", false,
+     "what you want, in your own words, for the language model", "", " tune "},
+    {"--show-prompt", "", Value::none, "", false,
+     "print what a model would be sent first, and send nothing", "", " tune "},
+    {"--replay", "", Value::text, "FILE", false,
+     "take the model's answers from this transcript.jsonl; nothing is sent", "", " tune "},
     {"--seed-budget", "", Value::index, "N", false,
      "trials of the seed planner beside the job as it came; 0 turns it off (24)", "", " tune "},
     {"--budget-simulate", "", Value::index, "N", false,
@@ -102,7 +128,8 @@ constexpr Flag kFlags[] = {
      "most measurements; 0 turns them off (0, or max_benchmark_calls of a target file)", "",
      " tune "},
     {"--measure-command", "", Value::text, "CMD", false,
-     "program that times the job of $ERATOS_JOB or $ERATOS_CONFIG and prints {\"step_s\": 9.8} last",
+     "program that times the job of $ERATOS_JOB or $ERATOS_CONFIG and prints {\"step_s\": 9.8} "
+     "last",
      "", " tune "},
     {"--best", "", Value::text, "FILE", false,
      "write the best configuration there, as --to says or as eratos YAML; an existing file is kept",
@@ -123,8 +150,8 @@ constexpr Flag kFlags[] = {
     {"--within", "", Value::text, "TIME", false,
      "--tokens trained in at most this: 30d, 36h; days<=30 says the same", "", " search "},
     {"--price", "", Value::text, "[PART=]PRICE", true,
-     "of an accelerator and hour, in any currency; before the cluster file's price_per_gpu_hour", "",
-     " search "},
+     "of an accelerator and hour, in any currency; before the cluster file's price_per_gpu_hour",
+     "", " search "},
     {"--mtbf", "", Value::text, "TIME[/gpu]", false,
      "mean time between failures of a node, 6000h, or of an accelerator, 50000h/gpu", "",
      " search "},
@@ -135,8 +162,10 @@ constexpr Flag kFlags[] = {
     {"--restart", "", Value::text, "TIME", false, "from a failure to work again: 10min", "",
      " search "},
     {"--method", "", Value::text, "NAME", false,
-     "exhaustive, with a proof (the default); sweep, block after block of axes from the job, without; "
-     "layers, which of them recompute and how they stand on stages, with a proof; anneal, chains of "
+     "exhaustive, with a proof (the default); sweep, block after block of axes from the job, "
+     "without; "
+     "layers, which of them recompute and how they stand on stages, with a proof; anneal, chains "
+     "of "
      "random steps that cool down, without",
      "exhaustive sweep layers anneal", " search "},
     {"--seed", "", Value::index, "N", false,
@@ -151,17 +180,18 @@ constexpr Flag kFlags[] = {
      "go on with the search that --store holds the beginning of; an error where it holds none", "",
      " search "},
     {"--resume", "", Value::none, "", false,
-     "go on with the run in the folder of -o; what was measured is not measured again", "", " tune "},
+     "go on with the run in the folder of -o; what was measured is not measured again", "",
+     " tune "},
     {"--output", "-o", Value::text, "DIR", false,
-     "folder of the run: trials, summary, report and the winner's files; nothing is written elsewhere",
+     "folder of the run: trials, summary, report and the winner's files; nothing is written "
+     "elsewhere",
      "", " tune "},
     {"--force", "", Value::none, "", false, "replace the run that stands in the folder of -o", "",
      " tune "},
     {"--explain-space", "", Value::none, "", false,
      "count the candidates axis by axis, and what each rule removed", "", " search "},
     {"--pp", "", Value::count, "N", false,
-     "ranks of the pipeline; with --times, what the file says where it is left out", "",
-     kSchedule},
+     "ranks of the pipeline; with --times, what the file says where it is left out", "", kSchedule},
     {"--vpp", "", Value::count, "N", false,
      "chunks a rank; left out, what the schedule is made for (interleaved-1f1b: 2)", "", kSchedule},
     {"--micro-batches", "", Value::count, "N", false, "micro-batches of one step", "", kSchedule},
@@ -194,7 +224,8 @@ constexpr Flag kFlags[] = {
      "most a rank may hold, for schedules that take it: 40GiB, or stage-micro-batches", "",
      kSchedule},
     {"--hideable", "", Value::share, "SHARE", false,
-     "share of F and B that is communication, hidden where two run side by side (0)", "", kSchedule},
+     "share of F and B that is communication, hidden where two run side by side (0)", "",
+     kSchedule},
     {"--output-layer", "", Value::text, "WHERE", false,
      "on the last stage, or cut over all ranks and how they meet",
      "last-stage two-barriers one-barrier interlaced", kSchedule},
@@ -216,13 +247,13 @@ constexpr Flag kFlags[] = {
     {"--trace", "", Value::text, "FILE", false,
      "write a Chrome/Perfetto trace there; an existing file is kept", "", kDrawn},
     {"--svg", "", Value::text, "FILE", false, "write the picture there, as SVG", "", kDrawn},
-    {"--html", "", Value::text, "FILE", false,
-     "write the picture there, as a page to zoom and pan", "", kDrawn},
+    {"--html", "", Value::text, "FILE", false, "write the picture there, as a page to zoom and pan",
+     "", kDrawn},
     {"--from", "", Value::text, "TIME", false,
      "where the pictures begin: a time of their axis (the start of the step)", "", kDrawn},
     {"--to", "", Value::text, "TIME", false, "where they end (the end of the step)", "", kDrawn},
-    {"--ranks", "", Value::text, "A-B", false, "ranks they show, 3 or 2-5, counted from 0 (all)", "",
-     kDrawn},
+    {"--ranks", "", Value::text, "A-B", false, "ranks they show, 3 or 2-5, counted from 0 (all)",
+     "", kDrawn},
     {"--actions", "", Value::count, "N", false,
      "most actions drawn one by one; more are drawn as shares of time (20000; --trace: 400000)", "",
      kDrawn},

@@ -178,7 +178,8 @@ class ModelServer:
         raw = handler.rfile.read(int(handler.headers.get("Content-Length", 0)))
         body = json.loads(raw)
         self.requests.append({"path": handler.path, "headers": dict(handler.headers), "body": body})
-        number = len(self.requests)
+        # Of the talk, not of the server: identifiers are the same when a talk is taken up again.
+        number = 1 + sum(1 for m in body.get("messages", []) if m.get("role") == "assistant")
         step = self.next_step(body)
         if step.get("hang"):
             self.closing.wait(step["hang"])

@@ -19,10 +19,10 @@ import sys
 import time
 
 BLOCKS = [
-    ["tp", "pp", "vpp", "ep", "etp", "sequence_parallel", "micro"],
-    ["micro", "recompute", "pp", "vpp", "offload"],
-    ["pp", "vpp", "schedule", "split"],
-    ["tp", "cp", "ep", "micro", "sharding", "recompute"],
+    ["tp", "pp", "vpp", "ep", "etp", "sequence_parallel", "micro", "sharding"],
+    ["cp", "tp", "pp", "vpp", "micro", "recompute", "sharding"],
+    ["pp", "vpp", "schedule", "split", "micro", "recompute"],
+    ["ep", "micro", "recompute", "offload", "sharding", "overlap.moe_a2a"],
     ["overlap.tp", "overlap.moe_a2a", "overlap.p2p", "overlap.grad_reduce", "overlap.param_gather",
      "dispatcher", "fused_loss"],
 ]

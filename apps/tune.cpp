@@ -23,7 +23,6 @@
 #include "eratos/agent/seeds.h"
 #include "eratos/agent/session.h"
 #include "eratos/http/http.h"
-#include "eratos/reader/job_patch.h"
 #include "eratos/reader/job_yaml.h"
 #include "eratos/reader/primus_target.h"
 #include "eratos/search/legality.h"
@@ -145,7 +144,7 @@ Result<Asked> asked_of(const Arguments& arguments) {
 // run.json: what a resumed run must be asked again.
 Node run_node(const Asked& asked) {
   Node out = Node::mapping();
-  out.set("job", Node::string(reader::job_text(asked.job->read.job)));
+  out.set("job", Node::string(digest_text(asked.job->read.job)));
   out.set("calibration", Node::string(asked.job->calibration.name));
   out.set("memory_margin", Node::number(asked.job->options.memory_margin));
   Node axes = Node::sequence();
@@ -255,8 +254,9 @@ Result<Tuned> tune(const Asked& asked, agent::Session& session, const Arguments&
                model->said + (scripted ? "; the scripted policy goes on in its place" : ""));
   }
   const bool investigates = scripted && !asked.investigation.off();
+  agent::Investigated i;
   if (investigates) {
-    const agent::Investigated i = agent::investigate(session, asked.investigation);
+    i = agent::investigate(session, asked.investigation);
     stages.end("investigation", true,
                fmt::format("scripted policy, {} rounds; it ended because {}", i.rounds, i.stopped));
   } else {
@@ -268,6 +268,7 @@ Result<Tuned> tune(const Asked& asked, agent::Session& session, const Arguments&
   std::optional<agent::Refined> refined;
   if (seeds.searched && session.best() != nullptr) {
     agent::Refinement refinement(session, seeds.candidates);
+    for (const agent::Discovery& d : i.found) refinement.add(d.space, d.at);
     refined = refinement.run();
     const bool on = asked.measurements > 0 && !session.workshop().measures_with().empty();
     stages.end("refinement", on,

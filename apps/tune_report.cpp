@@ -288,10 +288,12 @@ void add_facts(const Answer& a, report::Page& page) {
   if (w.measured) fact("measured", measured_text(*w.measured));
   if (a.behind_optimum) {
     const bool proven = a.seeds.outcome.proof.proven;
+    const double behind = *a.behind_optimum;
     fact(proven ? "against the proven optimum" : "against the best found",
-         *a.behind_optimum <= 0 && proven
-             ? "is it"
-             : fmt::format("{} behind", report::percent(std::max(0.0, *a.behind_optimum))));
+         behind > 1e-12    ? fmt::format("{} behind by the model", report::percent(behind))
+         : behind < -1e-12 ? fmt::format("{} ahead: outside the space that was searched whole",
+                                         report::percent(-behind))
+                           : "is it");
   }
   if (a.baseline != nullptr) fact("the job as it came", fit_text(*a.baseline));
   if (a.best_baseline != nullptr && a.best_baseline != a.baseline) {
@@ -322,7 +324,10 @@ report::Page tune_page(const Answer& a, const TuneFiles& files) {
   page.good = a.winner != nullptr;
   if (a.interrupted) page.lead.push_back("Interrupted: the best so far. --resume goes on.");
   if (a.winner == nullptr) {
-    page.lead.push_back("Nothing legal fits.");
+    page.lead.push_back(a.refined && a.refined->measured > 0
+                            ? "Nothing is known to fit: what was measured ran out of memory, and "
+                              "nothing else is safe."
+                            : "Nothing legal fits.");
   } else {
     add_facts(a, page);
     page.sections.push_back(winner_section(a));

@@ -52,16 +52,40 @@ std::vector<double> place_of(const job::JobSpec& s) {
 Refinement::Refinement(Session& session, std::vector<search::Candidate> start, const Learned& prior)
     : session_(session),
       space_(session.space()),
+      spaces_{std::shared_ptr<const search::Space>(std::shared_ptr<void>(), &space_)},
       prior_(prior),
       refine_(options_of(session, prior)) {
-  for (const search::Candidate& at : start) join(at);
+  for (const search::Candidate& at : start) join(0, at);
 }
 
-void Refinement::join(const search::Candidate& at) {
-  const std::uint64_t index = search::index_of(space_, at);
-  if (std::find(index_.begin(), index_.end(), index) != index_.end()) return;
-  index_.push_back(index);
-  pool_.push_back(at);
+void Refinement::add(std::shared_ptr<const search::Space> space, const search::Candidate& at) {
+  spaces_.push_back(std::move(space));
+  join(spaces_.size() - 1, at);
+}
+
+job::JobSpec Refinement::spec_of(const Member& m) const {
+  job::JobSpec out = space_of(m).base;
+  search::apply(space_of(m), m.at, out);
+  return out;
+}
+
+void Refinement::join(std::size_t space, const search::Candidate& at) {
+  for (const Member& m : pool_) {
+    if (m.space == space && m.at == at) return;
+  }
+  Member member{space, at, ""};
+  member.job = text_of(session_.workshop().patch_to(spec_of(member)));
+  const bool there =
+      std::any_of(pool_.begin(), pool_.end(), [&](const Member& m) { return m.job == member.job; });
+  if (!there) pool_.push_back(std::move(member));
+}
+
+std::vector<search::Candidate> Refinement::pool() const {
+  std::vector<search::Candidate> out;
+  for (const Member& m : pool_) {
+    if (m.space == 0) out.push_back(m.at);
+  }
+  return out;
 }
 
 void Refinement::search_world(const search::Knobs& theta, Bytes buffer) {
@@ -72,7 +96,7 @@ void Refinement::search_world(const search::Knobs& theta, Bytes buffer) {
   space.base.framework.memory.context = space.base.framework.memory.context + buffer;
   search::Sweep sweep(space, kTop);
   const search::Outcome found = session_.workshop().search(space, calibration, sweep);
-  for (const search::Found& f : found.top) join(f.at);
+  for (const search::Found& f : found.top) join(0, f.at);
 }
 
 void Refinement::make_pool() {
@@ -103,17 +127,19 @@ void Refinement::search_likely_worlds(int round) {
 
 void Refinement::linearise() {
   const search::Knobs at = refine_.knobs();
-  search::Turned turned(space_, session_.workshop().calibration(), session_.workshop().options(),
-                        at);
+  std::vector<std::unique_ptr<search::Turned>> turned(spaces_.size());
   std::vector<search::Prospect> prospects;
   for (std::size_t i = 0; i < pool_.size(); ++i) {
-    const search::Turned::Point point = turned.at(pool_[i]);
-    job::JobSpec spec = space_.base;
-    search::apply(space_, pool_[i], spec);
+    const Member& m = pool_[i];
+    if (turned[m.space] == nullptr) {
+      turned[m.space] = std::make_unique<search::Turned>(
+          space_of(m), session_.workshop().calibration(), session_.workshop().options(), at);
+    }
+    const search::Turned::Point point = turned[m.space]->at(m.at);
     search::Prospect p;
     p.projected = point.tell.per_token;
     p.elasticity = point.elasticity;
-    p.place = place_of(spec);
+    p.place = place_of(spec_of(m));
     p.peak = point.tell.device_peak;
     if (i >= refine_.size()) refine_.add(p);
     prospects.push_back(std::move(p));
@@ -121,34 +147,40 @@ void Refinement::linearise() {
   refine_.linearise(at, prospects);
 }
 
-double Refinement::per_token(double step_s, const search::Candidate& at) const {
-  job::JobSpec spec = space_.base;
-  search::apply(space_, at, spec);
-  return step_s / (static_cast<double>(spec.batch.global) * spec.batch.sequence);
+double Refinement::tokens_of(const Member& m) const {
+  const job::JobSpec spec = spec_of(m);
+  return static_cast<double>(spec.batch.global) * spec.batch.sequence;
+}
+
+// A candidate that the model says does not fit is no prospect.
+void Refinement::drop_too_big(std::size_t from) {
+  std::vector<std::unique_ptr<search::Evaluator>> evaluators(spaces_.size());
+  for (std::size_t i = pool_.size(); i-- > from;) {
+    const Member& m = pool_[i];
+    if (evaluators[m.space] == nullptr) {
+      evaluators[m.space] = std::make_unique<search::Evaluator>(
+          space_of(m), session_.workshop().calibration(), session_.workshop().options());
+    }
+    if (evaluators[m.space]->answer({search::Ask::What::project, m.at}).fits) continue;
+    pool_.erase(pool_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
 }
 
 bool Refinement::tell(const Trial& trial, std::size_t prospect) {
   if (!trial.measured) return false;
   const Measured& m = *trial.measured;
   if (!m.out_of_memory && m.step_s <= 0) return false;
-  refine_.tell(prospect,
-               {m.out_of_memory, per_token(m.step_s, pool_[prospect]), Bytes{m.device_peak_bytes}});
+  search::Observation seen;
+  seen.out_of_memory = m.out_of_memory;
+  seen.measured = m.step_s / tokens_of(pool_[prospect]);
+  seen.peak = Bytes{m.device_peak_bytes};
+  refine_.tell(prospect, seen);
   return true;
 }
 
 Refined Refinement::run(Fidelity fidelity) {
   make_pool();
   Refined out;
-  // A candidate that the model says does not fit is no prospect.
-  search::Evaluator evaluator(space_, session_.workshop().calibration(),
-                              session_.workshop().options());
-  const auto drop_too_big = [&](std::size_t from) {
-    for (std::size_t i = pool_.size(); i-- > from;) {
-      if (evaluator.answer({search::Ask::What::project, pool_[i]}).fits) continue;
-      pool_.erase(pool_.begin() + static_cast<std::ptrdiff_t>(i));
-      index_.erase(index_.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-  };
   drop_too_big(0);
   for (int round = 1;; ++round) {
     linearise();
@@ -157,9 +189,9 @@ Refined Refinement::run(Fidelity fidelity) {
       out.stopped = refine_.why();
       break;
     }
-    job::JobSpec spec = space_.base;
-    search::apply(space_, pool_[choice->prospect], spec);
-    out.next = {session_.workshop().patch_to(spec), choice->gain};
+    const Member& chosen = pool_[choice->prospect];
+    const Patch patch = session_.workshop().patch_to(spec_of(chosen));
+    out.next = {patch, choice->gain};
     if (session_.workshop().interrupted()) {
       out.stopped = "interrupted";
       break;
@@ -172,8 +204,7 @@ Refined Refinement::run(Fidelity fidelity) {
                                 std::to_string(gain / 10 % 10) + std::to_string(gain % 10) +
                                 " % of the step over the best measured, out of memory in " +
                                 std::to_string(std::lround(b.out_of_memory * 100)) + " of 100";
-    const Evaluation e =
-        session_.evaluate(space_, pool_[choice->prospect], fidelity, "refinement", reason);
+    const Evaluation e = session_.evaluate(patch, fidelity, "refinement", reason);
     if (e.trial == nullptr) {
       out.stopped = e.message;
       break;
@@ -190,11 +221,11 @@ Refined Refinement::run(Fidelity fidelity) {
     drop_too_big(before);
   }
   if (const std::optional<std::size_t> pick = refine_.pick()) {
-    const search::Candidate at = pool_[*pick];
-    const Evaluation e = session_.evaluate(space_, at, Fidelity::simulate, "refinement",
-                                           "what is best after the measurements");
+    const Evaluation e =
+        session_.evaluate(session_.workshop().patch_to(spec_of(pool_[*pick])), Fidelity::simulate,
+                          "refinement", "what is best after the measurements");
     const search::Belief b = refine_.belief(*pick);
-    out.expected_step_s = std::exp(b.mean) / per_token(1, at);
+    out.expected_step_s = std::exp(b.mean) * tokens_of(pool_[*pick]);
     out.expected_sd = b.sd;
     if (e.trial != nullptr) out.pick = session_.known(e.trial->digest);
   }

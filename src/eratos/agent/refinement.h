@@ -11,6 +11,7 @@
 // knob finds another optimum with a wider tp and less traffic, and that is measured next.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,28 +51,39 @@ class Refinement {
   // `start`: candidates of the session's space from earlier stages.
   Refinement(Session& session, std::vector<search::Candidate> start, const Learned& prior = {});
 
+  // A candidate of another space over the base job: what an investigation found.
+  void add(std::shared_ptr<const search::Space> space, const search::Candidate& at);
+
   // The pool before anything was measured; made by run() where it was not before.
   void make_pool();
-  const std::vector<search::Candidate>& pool() const { return pool_; }
+  std::vector<search::Candidate> pool() const;  // of the session's space
 
   // Measures until the budget of `fidelity` ends or nothing is worth it; with a budget of 0 it only
   // says what it would measure.
   Refined run(Fidelity fidelity = Fidelity::measure);
 
  private:
-  void join(const search::Candidate& at);
+  struct Member {
+    std::size_t space = 0;  // in spaces_
+    search::Candidate at;
+    std::string job;  // its patch: the same job may stand in two spaces
+  };
+  void join(std::size_t space, const search::Candidate& at);
+  const search::Space& space_of(const Member& m) const { return *spaces_[m.space]; }
+  job::JobSpec spec_of(const Member& m) const;
+  void drop_too_big(std::size_t from);
   void search_world(const search::Knobs& theta, Bytes buffer);
   void search_likely_worlds(int round);
   void linearise();
   bool tell(const Trial& trial, std::size_t prospect);
-  double per_token(double step_s, const search::Candidate& at) const;
+  double tokens_of(const Member& m) const;  // of a step
 
   Session& session_;
   const search::Space& space_;
+  std::vector<std::shared_ptr<const search::Space>> spaces_;  // the session's first
   Learned prior_;
   search::Refine refine_;
-  std::vector<search::Candidate> pool_;
-  std::vector<std::uint64_t> index_;  // of the pool, in the space
+  std::vector<Member> pool_;
   bool made_ = false;
 };
 

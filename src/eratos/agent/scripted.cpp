@@ -54,12 +54,14 @@ const Remedy* remedy_of(std::string_view loss) {
 }
 
 // An axis that the session's space pins is the user's: it stays.
-std::vector<std::string> words_of(const search::Space& allowed, const Remedy& remedy,
-                                  const char* values) {
+std::vector<std::string> words_of(const search::Space& allowed, const Remedy& remedy, bool widely) {
   std::vector<std::string> out{"rest=job"};
   for (const AxisId axis : remedy.axes) {
     if (allowed.named[static_cast<std::size_t>(axis)]) continue;
-    out.push_back(std::string(search::facts_of(axis).name) + '=' + values);
+    // Of the others, what is not there by default is another library, not another setting.
+    const bool every = widely && (axis == AxisId::recompute || axis == AxisId::order ||
+                                  axis == AxisId::sharding || axis == AxisId::offload);
+    out.push_back(std::string(search::facts_of(axis).name) + (every ? "=every" : "=all"));
   }
   return out;
 }
@@ -107,9 +109,9 @@ Investigated investigate(Session& session, const Investigation& budget) {
     seen.insert({best->digest, std::string(loss.what)});
     ++out.rounds;
     Result<search::Space> space =
-        workshop.space_around(job->spec, words_of(session.space(), *remedy, "every"));
+        workshop.space_around(job->spec, words_of(session.space(), *remedy, true));
     if (!space || space->raw() > kMostCandidates) {
-      space = workshop.space_around(job->spec, words_of(session.space(), *remedy, "all"));
+      space = workshop.space_around(job->spec, words_of(session.space(), *remedy, false));
     }
     if (!space) continue;
     search::Exhaustive all(*space, {2, false});
@@ -124,6 +126,9 @@ Investigated investigate(Session& session, const Investigation& budget) {
           binds + "best of its " + std::to_string(remedy->axes.size()) + " axes together");
       if (e.how != Answered::paid) continue;
       ++out.trials;
+      if (tokens_of(*e.trial) > before) {
+        out.found.push_back({std::make_shared<const search::Space>(*space), f.at});
+      }
       session.note("trial " + std::to_string(e.trial->number) + ": " + binds +
                    (tokens_of(*e.trial) > before
                         ? "gains " + percent(tokens_of(*e.trial) / before - 1)

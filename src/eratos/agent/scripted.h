@@ -13,6 +13,10 @@
 // bubbles bind: pp, vpp, schedule, split and micro are freed together.
 #pragma once
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "eratos/agent/session.h"
 
 namespace eratos::agent {
@@ -25,7 +29,14 @@ struct Investigation {
   bool off() const { return rounds <= 0 || simulations <= 0 || proposals <= 0; }
 };
 
+// Better than all before it, in the space that the policy had freed.
+struct Discovery {
+  std::shared_ptr<const search::Space> space;
+  search::Candidate at;
+};
+
 struct Investigated {
+  std::vector<Discovery> found;
   int rounds = 0;
   int trials = 0;
   std::string stopped;  // why it ended

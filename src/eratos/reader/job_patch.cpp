@@ -16,8 +16,11 @@ using text::Node;
 
 constexpr std::string_view kFixed[] = {"name", "model", "framework", "cluster"};
 
+// Written out: the catalogue need not be read for what is compared by value.
+constexpr Expand kAll{.model = true, .framework = true, .cluster = true};
+
 Node changeable(const job::JobSpec& job) {
-  Node out = job_to_node(job);
+  Node out = job_to_node(job, kAll);
   for (const std::string_view key : kFixed) out.erase(key);
   return out;
 }
@@ -41,7 +44,7 @@ std::vector<std::string> patch_between(const job::JobSpec& from, const job::JobS
 }
 
 std::string job_text(const job::JobSpec& job) {
-  Node tree = job_to_node(job);
+  Node tree = job_to_node(job, kAll);
   tree.erase("name");
   return text::to_json(tree, 0);
 }

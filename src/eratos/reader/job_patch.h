@@ -15,7 +15,7 @@ namespace eratos::reader {
 // like `to`. Names, models and clusters are left alone.
 std::vector<std::string> patch_between(const job::JobSpec& from, const job::JobSpec& to);
 
-// The written job but for its name, on one line: equal jobs have equal texts.
+// The written job but for its name, all of it, on one line: equal jobs have equal texts.
 std::string job_text(const job::JobSpec& job);
 
 }  // namespace eratos::reader

@@ -34,7 +34,9 @@ Node framework_node(const JobSpec& job, bool expand) {
   Node out = Node::mapping();
   out.set("profile", Node::string(name));
   Node base = Node::mapping();
-  if (auto known = load_framework(name); known && !expand) base = framework_to_node(*known);
+  if (!expand) {
+    if (auto known = load_framework(name)) base = framework_to_node(*known);
+  }
   for (const text::Entry& entry : all.entries()) {
     const Node* old = base.find(entry.key);
     if (old != nullptr && *old == entry.value) continue;

@@ -108,7 +108,9 @@ Refine::Refine(const RefineOptions& options) : options_(options), buffer_(kBuffe
   ERATOS_CHECK(options.capacity.value > 0);
   for (int i = 0; i < kBufferPlaces; ++i) {
     const double share = kBufferLeast + i * kBufferStep;
-    buffer_[static_cast<std::size_t>(i)] = density((share - options.peak_mean) / options.peak_sd);
+    const double z = (share - options.peak_mean) / options.peak_sd;
+    // Student's t of three degrees of freedom: a first surprise leaves room for a larger one.
+    buffer_[static_cast<std::size_t>(i)] = 1 / ((1 + z * z / 3) * (1 + z * z / 3));
   }
   double sum = 0;
   for (const double p : buffer_) sum += p;
@@ -302,6 +304,10 @@ std::optional<Refine::Choice> Refine::ask() const {
 
 std::optional<std::size_t> Refine::pick() const {
   std::optional<std::size_t> out;
+  // Where all that was measured ran out, nothing bounds what else is held.
+  const bool any_ran_out =
+      std::any_of(seen_.begin(), seen_.end(), [](const auto& s) { return s && s->out_of_memory; });
+  if (any_ran_out && timed_.empty()) return out;
   double best = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < prospects_.size(); ++i) {
     const Belief b = belief(i);

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""eratos tune: the shipped example, and a run that is killed again and again.
+
+Killed at any moment and resumed, a run gives the bytes of an uninterrupted one, and every
+measurement is made once: the measuring program keeps a list of what it was asked.
+"""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+BINARY = os.environ["ERATOS_BINARY"]
+SOURCE = pathlib.Path(os.environ["ERATOS_SOURCE_DIR"])
+PRIMUS = SOURCE / "examples/primus/examples"
+MIXTRAL = PRIMUS / "megatron/configs/MI355X/mixtral_8x22B_v0.1-BF16-pretrain.yaml"
+TARGET = PRIMUS / "agents/tuning_agent/target_cluster_mi355x_4nodes.yaml"
+
+# A device that is 10 % slower than the model, and slower still where micro-batches are larger.
+DEVICE = """#!/bin/sh
+echo "$ERATOS_DIGEST" >> "{log}"
+sleep 0.0{sleep}
+micro=$(sed -n 's/^  micro: //p' "$ERATOS_JOB")
+tp=$(sed -n 's/^  tp: //p' "$ERATOS_JOB" | head -n 1)
+pp=$(sed -n 's/^  pp: //p' "$ERATOS_JOB")
+echo "{{\\"step_s\\": $((100 * micro + 10 * tp + pp))e-2, \\"cost_s\\": 60}}"
+"""
+
+
+def run(*words, code=0, **more):
+    done = subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, **more)
+    assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def device(folder, sleep):
+    log = folder / "asked.log"
+    path = folder / "device.sh"
+    path.write_text(DEVICE.format(log=log, sleep=sleep))
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path, log
+
+
+def small(out, command):
+    return ["tune", "llama3.1-8b", "--cluster", "h100-sxm-2x8", "--set", "batch.global=64",
+            "--set", "batch.sequence=4096", "--axes", "rest=job tp=1,2,4,8 pp=1,2,4 mbs=1,2 "
+            "recompute=none,full", "--seed-budget", "8", "--budget-simulate", "6",
+            "--budget-measure", "6", "--measure-command", str(command), "--threads", "1", "-o", str(out)]
+
+
+def example(folder):
+    out = folder / "example"
+    began = time.monotonic()
+    done = run("tune", MIXTRAL, "--cluster", TARGET, "-o", out)
+    assert time.monotonic() - began < 60
+    summary = json.loads((out / "summary.json").read_text())
+    winner = summary["winner"]
+    assert winner["verdict"] == "fits"
+    assert summary["optimum"]["proven"] and summary["optimum"]["behind"] <= 0.01, summary["optimum"]
+    assert summary["baseline"]["verdict"] == "too-big"
+    assert summary["ahead_of_baseline"] is None  # it cannot run
+    ahead = summary["ahead_of_best_baseline"]
+    assert ahead["low"] < ahead["gain"] < ahead["high"] and ahead["gain"] > 0.1
+    assert summary["best_baseline"]["verdict"] == "fits" and summary["changes"]
+    stages = {s["stage"]: s for s in summary["stages"]}
+    assert not stages["investigation"]["on"] and "budget of 0" in stages["investigation"]["what"]
+    assert not stages["refinement"]["on"] and "--measure-command" in stages["refinement"]["what"]
+    low, high = winner["projected"]["tokens_per_s_per_gpu_band"]
+    assert low < winner["projected"]["tokens_per_s_per_gpu"] < high
+    assert "budget of 0" in done.stdout and "does not fit" in done.stdout
+    for name in ("report.md", "report.html"):
+        text = (out / name).read_text()
+        assert "incumbent against trial" in text and "speed against memory" in text
+    assert (out / "report.html").read_text().count("<svg viewBox") == 2
+    # The framework's own file is read as the winner again: but for its name and cluster all alike.
+    written = json.loads(run("import", out / "winner.yaml", "--format", "json").stdout)["job"]
+    exported = PRIMUS / "megatron/configs/MI355X" / f"tune_test_{os.getpid()}.yaml"
+    preset = SOURCE / "examples/primus"
+    copy = folder / "checkout"
+    subprocess.run(["cp", "-r", str(preset), str(copy)], check=True)
+    again = copy / "examples/megatron/configs/MI355X" / exported.name
+    again.write_text((out / "winner.primus.yaml").read_text())
+    back = json.loads(run("import", again, "--cluster", TARGET, "--format", "json").stdout)["job"]
+    for key in set(written) - {"name", "cluster", "model"}:
+        assert written[key] == back[key], (key, written[key], back[key])
+    # Another run is not overwritten, and a resumed one is told from another.
+    refused = run("tune", MIXTRAL, "--cluster", TARGET, "-o", out, code=3)
+    assert "--resume" in refused.stderr
+    other = run("tune", MIXTRAL, "--cluster", TARGET, "-o", out, "--resume", "--seed-budget", "3", code=3)
+    assert "seed_budget" in other.stderr
+
+
+def killed(folder):
+    quick, log = device(folder, 2)
+    whole = folder / "whole"
+    run(*small(whole, quick))
+    wanted = (whole / "summary.json").read_bytes()
+    asked = log.read_text().split()
+    assert len(asked) == len(set(asked)) >= 3, asked
+    measured = json.loads(wanted)["trials"]["measured"]
+    assert measured == len(asked)
+    whole_trials = (whole / "trials.jsonl").read_bytes()
+    rng = random.Random(8)
+    kills = 0
+    for attempt in range(3):
+        log.unlink(missing_ok=True)
+        out = folder / f"killed{attempt}"
+        words = small(out, quick)
+        done = False
+        for _ in range(40):
+            process = subprocess.Popen([BINARY, *words, "--resume"], stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.PIPE)
+            try:
+                process.wait(timeout=rng.uniform(0.03, 0.4))
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                kills += 1
+            stderr = process.communicate()[1]
+            if process.returncode == 0:
+                done = True
+                break
+            assert process.returncode == -signal.SIGKILL, stderr
+        if not done:
+            run(*words, "--resume")
+        assert (out / "summary.json").read_bytes() == wanted
+        assert (out / "trials.jsonl").read_bytes() == whole_trials
+        again = log.read_text().split()
+        assert sorted(again) == sorted(asked), (again, asked)
+    assert kills > 0
+    # A last line that a crash has torn off, and a trial that was never written behind its payment.
+    torn = folder / "killed0"
+    text = (torn / "trials.jsonl").read_bytes()
+    (torn / "trials.jsonl").write_bytes(text[: len(text) - 40])
+    log.unlink()
+    run(*small(torn, quick), "--resume")
+    assert (torn / "trials.jsonl").read_bytes() == whole_trials
+    assert (torn / "summary.json").read_bytes() == wanted
+    assert not log.exists()
+
+
+def failures(folder):
+    bad = folder / "bad.sh"
+    bad.write_text("#!/bin/sh\necho nothing to say\nexit 3\n")
+    bad.chmod(0o755)
+    done = run(*small(folder / "bad", bad))
+    assert "status 3" in done.stdout and "no JSON mapping" in done.stdout, done.stdout
+    oom = folder / "oom.sh"
+    oom.write_text("#!/bin/sh\necho '{\"out_of_memory\": true}'\n")
+    oom.chmod(0o755)
+    run(*small(folder / "oom", oom), code=1)
+    summary = json.loads((folder / "oom/summary.json").read_text())
+    assert summary["winner"] is None, summary["winner"]
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        example(folder)
+        killed(folder)
+        failures(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -33,6 +33,7 @@ struct Command {
   X(schedule,   "schedule",   "",             0, 0, "pipeline schedules: makespan, bubble, peak memory, compared and drawn") \
   X(search,     "search",     "JOB",          1, kAnyNumber, "which configuration to run: the whole legal space, with a proof") \
   X(tune,       "tune",       "JOB",          1, 1, "which configuration to run, with few measurements: seeds, a policy, refinement, a report") \
+  X(mcp,        "mcp",        "[JOB]",        0, 1, "the tools of tune for programs that speak the Model Context Protocol") \
   X(validate,   "validate",   "RUNS.csv ...", 1, kAnyNumber, "projections against measured runs")   \
   X(calibrate,  "calibrate",  "RUNS.csv ...", 1, kAnyNumber, "constants fitted to measured runs; or to kernels, collectives, nccl-tests logs, product timings") \
   X(measure,    "measure",    "JOB",          0, 1, "times of the job's kernels, blocks and collectives on a device at hand") \
@@ -58,7 +59,7 @@ inline constexpr Command kCommands[] = {
 
 // Named in the manual, not built yet: refused by name instead of as a typing error.
 inline constexpr std::string_view kLaterCommands[] = {
-    "serve", "mcp"};
+    "serve"};
 
 // What --help and the manual say of JOB.
 inline constexpr std::string_view kAboutJob =

@@ -8,9 +8,9 @@ namespace {
 
 constexpr std::string_view kOneJob = " project memory check explain import export search ";
 constexpr std::string_view kJobs =
-    " project memory check explain import export compare search measure import-trace tune ";
+    " project memory check explain import export compare search measure import-trace tune mcp ";
 constexpr std::string_view kProjections =
-    " project memory check explain validate compare search tune ";
+    " project memory check explain validate compare search tune mcp ";
 constexpr std::string_view kAll =
     " project memory check explain compare schedule search import export list show validate "
     "calibrate measure completion man ";
@@ -24,7 +24,7 @@ constexpr std::string_view kDrawn = " project schedule ";
 constexpr Flag kFlags[] = {
     {"--cluster", "", Value::text, "C", false,
      "where it runs: a catalogue cluster, PART-NxM (N nodes of M), or a file", "",
-     " project memory check explain import export measure import-trace tune "},
+     " project memory check explain import export measure import-trace tune mcp "},
     {"--cluster", "", Value::text, "C[,C...]", true,
      "where it runs; several are searched one by one and compared", "", " search "},
     {"--cluster", "", Value::text, "C", true,
@@ -33,7 +33,7 @@ constexpr Flag kFlags[] = {
      "the job with each value of a field, or hardware.FIELD=x1.5,x2 of its cluster", "",
      " compare "},
     {"--nodes", "", Value::count, "N", false, "the same cluster with N nodes", "",
-     " project memory check explain import export compare measure import-trace tune "},
+     " project memory check explain import export compare measure import-trace tune mcp "},
     {"--nodes", "", Value::text, "N[..M]", false,
      "the same cluster with N nodes; 4..64: one search each of 4, 8, 16, 32, 64; or 4,6,8", "",
      " search "},
@@ -77,7 +77,7 @@ constexpr Flag kFlags[] = {
      " memory "},
     {"--calibration", "", Value::text, "FILE", false,
      "numbers of `eratos calibrate`, or your own, in place of the catalogue's", "",
-     " project memory check explain validate compare calibrate search measure import-trace tune "},
+     " project memory check explain validate compare calibrate search measure import-trace tune mcp "},
     {"--require-fit", "", Value::none, "", false, "exit with 1 when the job does not fit", "",
      " project memory check compare "},
     {"--to", "", Value::text, "TARGET", false, "megatron, primus, nanotron or torchtitan",
@@ -114,16 +114,37 @@ constexpr Flag kFlags[] = {
      " calibrate "},
     {"--axes", "", Value::text, "AXIS=VALUES", true,
      "tp=1,2,4 lists, pp=1..16 doubles, vpp!=8 excludes, mbs=job pins; rest=job pins all others",
-     "", " search tune "},
+     "", " search tune mcp "},
     {"--top", "", Value::count, "N", false,
      "configurations to list, no two of which cut the model alike (5)", "", " search "},
     {"--threads", "", Value::count, "N", false, "threads of the search (all cores)", "",
      " search tune "},
     {"--policy", "", Value::text, "NAME", false,
-     "who investigates behind the seeds: scripted, what binds is freed round by round (the "
-     "default); "
-     "seeds, nobody; none, not even seeds",
-     "scripted seeds none", " tune "},
+     "who investigates behind the seeds: model, a language model with tools (the default where one "
+     "is "
+     "configured); scripted, what binds is freed round by round (else); seeds, nobody; none, not "
+     "even "
+     "seeds",
+     "model scripted seeds none", " tune "},
+    {"--model", "", Value::text, "NAME", false,
+     "the language model, before ERATOS_MODEL; its key comes from the environment or a file, never "
+     "from a flag",
+     "", " tune "},
+    {"--model-url", "", Value::text, "URL", false,
+     "its server, up to /v1, before ERATOS_MODEL_URL (OpenAI's, or Anthropic's)", "", " tune "},
+    {"--model-api", "", Value::text, "NAME", false,
+     "what the server speaks: openai, chat completions, as local servers do too (the default), or "
+     "anthropic",
+     "openai anthropic", " tune "},
+    {"--model-config", "", Value::text, "FILE", false,
+     "model, url, key_variable or key_file, prices, budgets and patience, as YAML", "", " tune "},
+    {"--model-turns", "", Value::count, "N", false, "most answers of the model (30)", "", " tune "},
+    {"--ask", "", Value::text, "TEXT", false,
+     "what you want, in your own words, for the language model", "", " tune "},
+    {"--show-prompt", "", Value::none, "", false,
+     "print what a model would be sent first, and send nothing", "", " tune "},
+    {"--replay", "", Value::text, "FILE", false,
+     "take the model's answers from this transcript.jsonl; nothing is sent", "", " tune "},
     {"--seed-budget", "", Value::index, "N", false,
      "trials of the seed planner beside the job as it came; 0 turns it off (24)", "", " tune "},
     {"--budget-simulate", "", Value::index, "N", false,

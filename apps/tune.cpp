@@ -14,6 +14,7 @@
 #include "apps/load_job.h"
 #include "apps/numbers.h"
 #include "apps/output.h"
+#include "apps/tune_model.h"
 #include "apps/tune_report.h"
 #include "apps/tune_workshop.h"
 #include "eratos/agent/answer.h"
@@ -21,6 +22,8 @@
 #include "eratos/agent/scripted.h"
 #include "eratos/agent/seeds.h"
 #include "eratos/agent/session.h"
+#include "eratos/http/http.h"
+#include "eratos/reader/job_yaml.h"
 #include "eratos/reader/primus_target.h"
 #include "eratos/search/legality.h"
 #include "eratos/text/dump.h"
@@ -45,6 +48,8 @@ struct Asked {
   agent::Investigation investigation;
   int measurements = 0;
   std::string measure_command;
+  std::optional<agent::ModelSettings> model;  // of --policy model; nothing where one is replayed
+  std::string wishes;
 };
 
 std::vector<std::string> words_of(const std::string& text) {
@@ -111,7 +116,20 @@ Result<Asked> asked_of(const Arguments& arguments) {
   const auto count = [&](const char* flag, int otherwise) {
     return static_cast<int>(number_of(arguments, flag, otherwise));
   };
-  out.policy = arguments.value("--policy", "scripted");
+  out.policy = arguments.value("--policy");
+  if (out.policy.empty() || out.policy == "model") {
+    Result<std::optional<agent::ModelSettings>> model = model_of(arguments);
+    if (!model) return faults(model.error());
+    const bool told = arguments.has("--replay") || arguments.has("--show-prompt");
+    if (*model && !arguments.has("--replay")) out.model = *std::move(model);
+    if (out.policy.empty()) out.policy = out.model || told ? "model" : "scripted";
+    if (out.policy == "model" && !out.model && !told) {
+      return fault({.message = "`--policy model` and no model is configured",
+                    .cure = "give --model and --model-url, or --model-config FILE "
+                            "(docs/tuning_models.md)"});
+    }
+  }
+  out.wishes = arguments.value("--ask");
   out.seeds = count("--seed-budget", out.seeds);
   out.measurements = count("--budget-measure", out.measurements);
   if (arguments.has("--budget-simulate")) {
@@ -133,6 +151,7 @@ Node run_node(const Asked& asked) {
   for (const std::string& w : asked.axes) axes.append(Node::string(w));
   out.set("axes", std::move(axes));
   out.set("policy", Node::string(asked.policy));
+  if (!asked.wishes.empty()) out.set("ask", Node::string(asked.wishes));
   out.set("seed_budget", Node::integer(asked.seeds));
   Node investigation = Node::mapping();
   investigation.set("rounds", Node::integer(asked.investigation.rounds));
@@ -169,7 +188,49 @@ struct Stages {
   int counted = 0;
 };
 
-agent::Answer tune(const Asked& asked, agent::Session& session) {
+struct Tuned {
+  agent::Answer answer;
+  std::optional<ModelStage> model;
+};
+
+std::string budgets_text(const agent::Session& session) {
+  const agent::Budget& measure = session.budget(agent::Fidelity::measure);
+  if (measure.off()) return "no measurements; projections are free";
+  return fmt::format("{} measurements; projections are free", measure.most - measure.spent);
+}
+
+agent::TalkBrief brief_of(const Asked& asked, agent::Session& session, agent::Desk& desk) {
+  agent::TalkBrief out;
+  out.facts = facts_for_model(desk);
+  if (session.baseline() != nullptr) out.baseline = session.baseline()->number;
+  if (session.trials().size() > 1) {
+    out.seeds =
+        fmt::format("A planner without a model has made {} trials", session.trials().size());
+    if (const agent::Trial* best = session.best()) {
+      out.seeds += fmt::format("; the best is trial {}", best->number);
+    }
+    out.seeds += '.';
+  }
+  out.budgets = budgets_text(session);
+  out.wishes = asked.wishes;
+  return out;
+}
+
+agent::Desk desk_of(agent::Session& session) {
+  agent::Desk desk{session};
+  desk.write_job = [](const job::JobSpec& spec) { return reader::job_to_node(spec); };
+  return desk;
+}
+
+// The trial that the model chose, where its choice stands: with the user's wishes, which no figure
+// holds; without, the figures decide.
+const agent::Trial* choice_of(const Asked& asked, const std::optional<ModelStage>& model,
+                              const agent::Session& session) {
+  if (!model || !model->talk.finish || asked.wishes.empty()) return nullptr;
+  return session.trial(model->talk.finish->trial);
+}
+
+Result<Tuned> tune(const Asked& asked, agent::Session& session, const Arguments& arguments) {
   Stages stages{{}, session};
   const bool plain = asked.policy == "none";
   agent::Seeds seeds = agent::plant_seeds(session, plain ? 0 : asked.seeds);
@@ -179,7 +240,20 @@ agent::Answer tune(const Asked& asked, agent::Session& session) {
                                           proof.simulated, proof.proven ? "proven" : "not proven")
              : plain        ? "off: --policy none"
                             : "a budget of 0 turns it off");
-  const bool investigates = asked.policy == "scripted" && !asked.investigation.off();
+  std::optional<ModelStage> model;
+  bool scripted = asked.policy == "scripted";
+  if (asked.policy == "model") {
+    agent::Desk desk = desk_of(session);
+    const agent::TalkBrief brief = brief_of(asked, session, desk);
+    Result<ModelStage> told =
+        ask_model(arguments, asked.model, desk, brief, arguments.value("--output"));
+    if (!told) return faults(told.error());
+    model = *std::move(told);
+    scripted = !model->talk.finish && model->talk.end != agent::TalkEnd::interrupted;
+    stages.end("language model", true,
+               model->said + (scripted ? "; the scripted policy goes on in its place" : ""));
+  }
+  const bool investigates = scripted && !asked.investigation.off();
   agent::Investigated i;
   if (investigates) {
     i = agent::investigate(session, asked.investigation);
@@ -187,8 +261,9 @@ agent::Answer tune(const Asked& asked, agent::Session& session) {
                fmt::format("scripted policy, {} rounds; it ended because {}", i.rounds, i.stopped));
   } else {
     stages.end("investigation", false,
-               asked.policy != "scripted" ? "off: --policy " + asked.policy
-                                          : why_off(asked.investigation));
+               asked.policy == "model" && !scripted ? std::string("off: the model chose")
+               : !scripted                          ? "off: --policy " + asked.policy
+                                                    : why_off(asked.investigation));
   }
   std::optional<agent::Refined> refined;
   if (seeds.searched && session.best() != nullptr) {
@@ -206,11 +281,30 @@ agent::Answer tune(const Asked& asked, agent::Session& session) {
   } else {
     stages.end("refinement", false, "there is nothing to choose among");
   }
-  return agent::answer_of(session, std::move(stages.done), std::move(seeds), std::move(refined));
+  Tuned out{agent::answer_of(session, std::move(stages.done), std::move(seeds), std::move(refined),
+                             choice_of(asked, model, session)),
+            std::move(model)};
+  return out;
 }
 
-int write_all(const agent::Answer& answer, agent::Session& session, agent::Records& records,
+report::Section model_section(const ModelStage& model) {
+  report::Section out;
+  out.heading = "the language model";
+  out.sentences.push_back(model.said);
+  if (!model.talk.finish) return out;
+  std::string cites;
+  for (const int n : model.talk.finish->cites) {
+    cites += (cites.empty() ? "" : ", ") + std::to_string(n);
+  }
+  out.sentences.push_back(
+      fmt::format("Its words, which nothing here rests on, citing trials {}: {}", cites,
+                  model.talk.finish->rationale));
+  return out;
+}
+
+int write_all(const Tuned& tuned, agent::Session& session, agent::Records& records,
               const Arguments& arguments) {
+  const agent::Answer& answer = tuned.answer;
   TuneFiles files{.folder = records.folder()};
   Diagnostics bad;
   const auto write = [&](const std::string& name, const std::string& text) {
@@ -229,8 +323,14 @@ int write_all(const agent::Answer& answer, agent::Session& session, agent::Recor
   }
   Node summary = agent::summary_node(answer);
   summary.set("eratos", Node::string(std::string(kVersion)));
+  if (tuned.model) {
+    Node model = agent::talk_node(tuned.model->talk);
+    model.set("name", Node::string(tuned.model->settings.model));
+    summary.set("language_model", std::move(model));
+  }
   write("summary.json", text::to_json(summary) + '\n');
-  const report::Page page = tune_page(answer, files);
+  report::Page page = tune_page(answer, files);
+  if (tuned.model) page.sections.insert(page.sections.end() - 3, model_section(*tuned.model));
   write("report.md", report::page_markdown(page));
   write("report.html", report::page_html(page));
   if (records.trouble()) bad.push_back(*records.trouble());
@@ -251,13 +351,30 @@ int write_all(const agent::Answer& answer, agent::Session& session, agent::Recor
   return deliver(report::page_text(shown, style_of(to_terminal)), to_terminal, code);
 }
 
+// What would be sent to a model, and to nobody else.
+int show_prompt(const Asked& asked, TuneWorkshop& workshop, search::Space space,
+                const std::array<agent::Budget, agent::kFidelities>& budgets,
+                const Arguments& arguments) {
+  agent::Records nowhere;
+  agent::Session session(workshop, std::move(space), budgets, nowhere);
+  agent::plant_seeds(session, asked.policy == "none" ? 0 : asked.seeds);
+  agent::Desk desk = desk_of(session);
+  const std::string text = shown_prompt(arguments, asked.model, brief_of(asked, session, desk));
+  Arguments to_terminal = arguments;
+  to_terminal.flags.erase("--output");
+  return deliver(text, to_terminal, kAnswered);
+}
+
 }  // namespace
 
 int run_tune(const Arguments& arguments) {
   if (const Result<Format> format = format_of(arguments, "text json"); !format) {
     return report_usage(format.error().front().message);
   }
-  if (!arguments.has("--output")) {
+  if (const std::string fault = model_flags_fault(arguments); !fault.empty()) {
+    return report_usage(fault);
+  }
+  if (!arguments.has("--output") && !arguments.has("--show-prompt")) {
     return report_usage("`tune` needs a folder for what it finds: -o DIR");
   }
   if (arguments.has("--resume") && arguments.has("--force")) {
@@ -265,10 +382,22 @@ int run_tune(const Arguments& arguments) {
   }
   Result<Asked> asked = asked_of(arguments);
   if (!asked) return report_faults(asked.error());
+  if (asked->model && !arguments.has("--show-prompt") && !http::is_built_in()) {
+    std::fprintf(stderr,
+                 "error: a model is asked for, and this eratos was built without libcurl; "
+                 "--policy scripted needs none\n");
+    return kEnvironment;
+  }
   TuneWorkshop workshop(*asked->job, {static_cast<int>(number_of(arguments, "--threads", 0)),
                                       asked->measure_command, arguments.value("--output")});
   Result<search::Space> space = workshop.space_of(asked->axes);
   if (!space) return report_faults(space.error());
+  std::array<agent::Budget, agent::kFidelities> budgets;
+  budgets[static_cast<std::size_t>(agent::Fidelity::measure)].most = asked->measurements;
+  budgets[static_cast<std::size_t>(agent::Fidelity::run)].most = 0;
+  if (arguments.has("--show-prompt")) {
+    return show_prompt(*asked, workshop, *std::move(space), budgets, arguments);
+  }
   agent::Records records;
   const agent::Folder how = arguments.has("--resume")  ? agent::Folder::resume
                             : arguments.has("--force") ? agent::Folder::force
@@ -277,12 +406,10 @@ int run_tune(const Arguments& arguments) {
       !open) {
     return report_faults(open.error());
   }
-  std::array<agent::Budget, agent::kFidelities> budgets;
-  budgets[static_cast<std::size_t>(agent::Fidelity::measure)].most = asked->measurements;
-  budgets[static_cast<std::size_t>(agent::Fidelity::run)].most = 0;
   agent::Session session(workshop, *std::move(space), budgets, records);
-  const agent::Answer answer = tune(*asked, session);
-  return write_all(answer, session, records, arguments);
+  const Result<Tuned> tuned = tune(*asked, session, arguments);
+  if (!tuned) return report_faults(tuned.error());
+  return write_all(*tuned, session, records, arguments);
 }
 
 }  // namespace eratos::apps

@@ -13,7 +13,7 @@
 
 namespace eratos::apps {
 
-class TuneWorkshop final : public agent::Workshop {
+class TuneWorkshop : public agent::Workshop {
  public:
   struct Settings {
     int threads = 0;

@@ -79,6 +79,7 @@ struct CollectiveContext {
   InplaceVector<LevelConstants, 4> levels;
   // [kind][algorithm], only the algorithms that run inside one domain have rows.
   std::array<std::array<CurveRows, static_cast<std::size_t>(Algorithm::count_)>, 5> curves{};
+  bool composed_reduce_scatter = false;  // an all-reduce of which each rank keeps its part
   bool direct_links = false;  // the domain is a mesh: a pair has 1/(domain-1) of the bandwidth
   int mesh_size = 8;
   int gpus_per_node = 8;

@@ -65,6 +65,7 @@ class ProgramSet {
   std::uint16_t find(const ProgramId& id, ops::LoweredJob& out);
   std::size_t size() const { return ids_.size(); }
 
+  const ProgramId& id(std::size_t i) const { return ids_[i]; }
   // Does program `i` route to experts? If not it is the same at every load.
   bool routes(std::size_t i) const;
   // Program `i` at another load.

@@ -1,0 +1,125 @@
+#include "eratos/reader/measured.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace eratos {
+namespace {
+
+using calibration::GemmPiece;
+using calibration::Measured;
+using calibration::MeasuredPiece;
+
+constexpr const char* kRow =
+    R"({"id": "gemm/forward/m4096/n11008/k4096/bf16", "kind": "gemm", "dtype": "bf16",
+        "pass": "forward", "m": 4096, "n": 11008, "k": 4096, "groups": 1, "accumulate": 0,
+        "median_s": 6.1e-4, "minimum_s": 6.0e-4, "spread": 0.016,
+        "samples_s": [6.2e-4, 6.0e-4, 6.1e-4, 6.5e-4, 6.1e-4], "checked": 1e-3})";
+
+std::string file_of(const std::string& rows) {
+  return R"({"eratos_measured": 1, "provenance": {"device": "NVIDIA H200", "device_kind": "cuda"},
+ "job": {"name": "x", "digest": "d"}, "pieces": [)" +
+         rows + "]}";
+}
+
+std::string message_of(const std::string& text) {
+  const auto m = reader::parse_measured(text, "m.json");
+  if (m) return "";
+  std::string all;
+  for (const Diagnostic& d : m.error()) all += to_text(d) + "\n";
+  return all;
+}
+
+TEST(Measured, ARowIsReadWithItsSamples) {
+  const auto m = reader::parse_measured(file_of(kRow), "m.json");
+  ASSERT_TRUE(m) << message_of(file_of(kRow));
+  ASSERT_EQ(m->pieces.size(), 1U);
+  const MeasuredPiece& p = m->pieces[0];
+  EXPECT_EQ(calibration::id_of(p.piece), "gemm/forward/m4096/n11008/k4096/bf16");
+  EXPECT_DOUBLE_EQ(p.median.value, 6.1e-4);
+  EXPECT_DOUBLE_EQ(p.minimum.value, 6.0e-4);
+  EXPECT_EQ(p.samples.size(), 5U);
+  EXPECT_DOUBLE_EQ(p.checked, 1e-3);
+  EXPECT_EQ(m->provenance.device, "NVIDIA H200");
+}
+
+TEST(Measured, WhatIsWrittenIsReadBack) {
+  Measured m;
+  m.provenance.device = "cpu";
+  m.provenance.notes = {"a note"};
+  m.provenance.noisy = true;
+  m.job = "small";
+  m.digest = "00ff";
+  MeasuredPiece gemm;
+  gemm.piece = {GemmPiece{.pass = calibration::PiecePass::wgrad,
+                          .m = 8,
+                          .n = 16,
+                          .k = 32,
+                          .groups = 2,
+                          .accumulate = true,
+                          .experts = true,
+                          .rows = {3, 5}},
+                DType::fp32};
+  const double samples[] = {0.25, 0.125, 0.5};
+  calibration::summarise(samples, gemm);
+  gemm.warmup = 3;
+  m.pieces.push_back(gemm);
+  MeasuredPiece memory;
+  calibration::MemoryPiece phase;
+  phase.layer.tokens = 64;
+  phase.layer.sequence = 64;
+  phase.layer.hidden = 32;
+  phase.layer.norm = "rmsnorm";
+  memory.piece = {phase, DType::fp32};
+  memory.peak = Bytes{1e6};
+  memory.reserved = Bytes{2e6};
+  m.pieces.push_back(memory);
+  m.unmeasured.push_back({"gemm/forward/m1/n1/k1/fp8", "no fp8 here"});
+  const std::string text = reader::measured_json(m);
+  auto again = reader::parse_measured(text, "m.json");
+  ASSERT_TRUE(again) << message_of(text);
+  for (MeasuredPiece& p : again->pieces) p.line = 0;
+  EXPECT_EQ(*again, m);
+}
+
+TEST(Measured, AllFaultsAreSaidAtOnceWithTheirPlaces) {
+  const std::string text = file_of(
+      R"({"id": "a", "kind": "gem", "dtype": "bf16"},
+{"id": "gemm/forward/m1/n2/k3/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 4, "median_s": 1},
+{"id": "gemm/forward/m1/n2/k5/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 5, "median_s": -1},
+{"id": "gemm/forward/m1/n2/k5/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 5, "median_s": 0.5, "samples_s": [1, 2]},
+{"id": "gemm/forward/m1/n2/k6/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 6})");
+  const std::string said = message_of(text);
+  EXPECT_NE(said.find("did you mean `gemm`?"), std::string::npos) << said;
+  EXPECT_NE(
+      said.find("m.json:3:8: error: `pieces.1.id` is `gemm/forward/m1/n2/k3/bf16`, its fields say "
+                "`gemm/forward/m1/n2/k4/bf16`"),
+      std::string::npos)
+      << said;
+  EXPECT_NE(said.find("m.json:4:126: error: `pieces.2.median_s` is -1; a duration is above 0"),
+            std::string::npos)
+      << said;
+  EXPECT_NE(said.find("is measured twice, first on line 4"), std::string::npos) << said;
+  EXPECT_NE(said.find("lies outside its samples"), std::string::npos) << said;
+  EXPECT_NE(said.find("`pieces.4.median_s` is missing"), std::string::npos) << said;
+}
+
+TEST(Measured, ForeignCutAndOtherVersionsAreRefused) {
+  EXPECT_NE(message_of("{\"traceEvents\": []}").find("no `eratos_measured`"), std::string::npos);
+  EXPECT_NE(message_of("{\"eratos_measured\": 2, \"pieces\": []}").find("reads version 1"),
+            std::string::npos);
+  const std::string whole = file_of(kRow);
+  for (const std::size_t cut : {std::size_t{1}, whole.size() / 2, whole.size() - 1}) {
+    EXPECT_NE(message_of(whole.substr(0, cut)).find("m.json:"), std::string::npos) << cut;
+  }
+  EXPECT_NE(
+      message_of(
+          file_of(
+              R"({"id": "x", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 5, "median_s": NaN})"))
+          .find("error"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace eratos

@@ -8,6 +8,7 @@ k of them a token visits, t tensor-parallel ranks.
 import math
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 
 import links
@@ -179,7 +180,6 @@ class CutLoss(torch.autograd.Function):
         local = labels - tp.rank * own
         outside = (local < 0) | (local >= own)
         local = local.masked_fill(outside, 0)
-        import torch.distributed as dist
         peak = tp.all_reduce(logits.max(dim=1).values, op=dist.ReduceOp.MAX)
         shifted = logits - peak[:, None]
         target = shifted.gather(1, local[:, None]).squeeze(1).masked_fill_(outside, 0.0)

@@ -97,6 +97,7 @@ struct CollectiveContext {
   std::array<std::array<CurveRows, static_cast<std::size_t>(Algorithm::count_)>, 5> curves{};
   // What a row of `curves` leaves out, which holds for the largest messages; empty for most parts.
   CurvePieces pieces;
+  bool composed_reduce_scatter = false;  // an all-reduce of which each rank keeps its part
   bool direct_links = false;  // the domain is a mesh: a pair has 1/(domain-1) of the bandwidth
   int mesh_size = 8;
   int gpus_per_node = 8;

@@ -102,6 +102,7 @@ CollectiveContext make_context(const hardware::ClusterSpec& cluster,
   context.network_alpha = calibration.network.alpha.value;
   context.network_gamma = calibration.network.gamma;
   context.network_decay = factors.network_decay;
+  context.composed_reduce_scatter = factors.reduce_scatter_by_all_reduce;
   // Nodes that join fewer accelerators than the part can spread all of its links over those: a V100
   // has two links to each of three others in a node of four. A cluster of one domain may be half of
   // one.

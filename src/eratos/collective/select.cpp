@@ -129,6 +129,9 @@ Choice choose(CollectiveKind kind, Bytes bytes, const GroupPlacement& placement,
               const CollectiveContext& context) {
   if (placement.size < 2 || bytes.value <= 0 || context.levels.empty()) return {};
   const double b = bytes.value;
+  if (kind == CollectiveKind::reduce_scatter && context.composed_reduce_scatter) {
+    return cheapest(CollectiveKind::all_reduce, b, placement, context);
+  }
   const Choice own = cheapest(kind, b, placement, context);
   if (kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_recv ||
       measured_as_is(context, kind, placement)) {
@@ -137,6 +140,7 @@ Choice choose(CollectiveKind kind, Bytes bytes, const GroupPlacement& placement,
 
   // Fits of different collectives disagree by a few per cent; what one can do with the help of
   // another bounds them: an all-reduce is both halves in turn, and contains each of them.
+  if (kind == CollectiveKind::all_reduce && context.composed_reduce_scatter) return own;
   if (kind == CollectiveKind::all_reduce) {
     const Choice scatter = cheapest(CollectiveKind::reduce_scatter, b, placement, context);
     const Choice gather = cheapest(CollectiveKind::all_gather, b, placement, context);

@@ -216,6 +216,8 @@ struct KernelFactors {
   double scatter_add = 1;      // traffic of rows added into tokens by atomics (fusions.permute off)
                                // against that of reading and writing each once
   double attention_sinks = 1;  // attention with learned sinks against the same without
+  // The communication library has no reduce-scatter: all is reduced, and each rank keeps its part (gloo).
+  bool reduce_scatter_by_all_reduce = false;
   Seconds per_group;           // least time of one group of a grouped product: stacks that launch
                                // a product for each group cannot go below it
 

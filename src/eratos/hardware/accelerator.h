@@ -43,7 +43,7 @@ struct AcceleratorSpec {
   std::vector<std::string> aliases;  // e.g. "H100-SXM5-80GB"
   std::string vendor;                // "nvidia", "amd", ...
   std::string architecture;          // "sm90", "gfx950", ...
-  std::string kind = "gpu";          // gpu | tpu | npu
+  std::string kind = "gpu";          // gpu | tpu | npu | cpu (one core)
   double compute_units = 0;          // SMs or CUs
   double clock_hz = 0;
   // Dense data-sheet peak by format; 0 where the part does not have the format.

@@ -65,6 +65,7 @@ struct StageMemory {
   Bytes gradients;
   Bytes optimizer;
   Bytes activations;    // saved tensors of all micro-batches in flight at the peak
+  Bytes held;           // saved tensors of all micro-batches in flight, as a forward leaves them
   Bytes transient;      // alive at the peak but not saved: working set, logits, gathered units
   Bytes communication;  // communicator buffers (outside the allocator)
   Bytes framework;      // context, workspaces

@@ -294,6 +294,7 @@ void stage_memory(const Programs& programs, const StageInput& stage, const State
   step.program = "optimizer";
   take_larger(best, step);
 
+  out.held = held;
   out.gradients = best.gradients;
   out.activations = best.activations;
   out.transient = best.transient + Bytes{placeholders};

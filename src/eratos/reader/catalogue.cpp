@@ -213,7 +213,7 @@ Result<calibration::Calibration> calibration_of(const hardware::AcceleratorSpec&
     for (const std::string& name : names_of(Kind::calibrations)) {
       if (!part.kin.empty()) break;
       auto kin = load_accelerator(name);
-      if (!kin) continue;
+      if (!kin || kin->kind != part.kind) continue;
       if (const double far = unlikeness(part, *kin); far < nearest) {
         nearest = far;
         out.part.borrowed = name;
@@ -488,8 +488,8 @@ Result<calibration::Calibration> load_calibration(std::string_view accelerator) 
 
 Result<calibration::Calibration> load_calibration(const hardware::AcceleratorSpec& part,
                                                   const Overlay* overlay) {
-  if (part.kind != "gpu") {
-    return fault({.message = "`" + part.name + "` is a " + part.kind + ", only GPUs are modelled",
+  if (part.kind != "gpu" && part.kind != "cpu") {
+    return fault({.message = "`" + part.name + "` is a " + part.kind + ", only GPUs and cores are modelled",
                   .field = "cluster"});
   }
   auto out = calibration_of(part, 0, overlay);

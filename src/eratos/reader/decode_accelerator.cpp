@@ -9,7 +9,7 @@ namespace {
 
 using hardware::kMostAccelerators;
 
-constexpr Name<int> kKinds[] = {{"gpu", 0}, {"tpu", 1}, {"npu", 2}};
+constexpr Name<int> kKinds[] = {{"gpu", 0}, {"tpu", 1}, {"npu", 2}, {"cpu", 3}};
 constexpr Name<int> kConfidence[] = {{"high", 0}, {"medium", 1}, {"low", 2}};
 
 // Wide: a thousandth of the smallest and a thousand times the largest part of the catalogue, or

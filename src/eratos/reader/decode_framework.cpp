@@ -126,6 +126,7 @@ void for_each_field(Profile& p, See&& see) {
   see("kernel", "network_decay", p.kernel.network_decay);
   see("kernel", "scatter_add", p.kernel.scatter_add);
   see("kernel", "attention_sinks", p.kernel.attention_sinks);
+  see("kernel", "reduce_scatter_by_all_reduce", p.kernel.reduce_scatter_by_all_reduce);
   see("kernel", "per_group_s", p.kernel.per_group);
 
   see("schedules", "offered", p.schedules.offered);

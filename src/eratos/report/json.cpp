@@ -40,6 +40,7 @@ Node stage_node(const memory::StageMemory& s, int stage) {
   out.set("gradients_bytes", bytes(s.gradients));
   out.set("optimizer_bytes", bytes(s.optimizer));
   out.set("activations_bytes", bytes(s.activations));
+  out.set("held_bytes", bytes(s.held));
   out.set("transient_bytes", bytes(s.transient));
   out.set("communication_bytes", bytes(s.communication));
   out.set("framework_bytes", bytes(s.framework));

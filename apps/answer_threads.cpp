@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -8,6 +9,7 @@
 #include <tbb/enumerable_thread_specific.h>
 #include <tbb/info.h>
 #include <tbb/parallel_for.h>
+#include <tbb/parallel_invoke.h>
 #include <tbb/task_arena.h>
 #endif
 
@@ -53,10 +55,11 @@ class Threads final : public Answers {
   {
   }
 
-  void answer(std::span<const search::Ask> asks, std::span<search::Tell> tells) override {
+  void answer(std::span<const search::Ask> asks, std::span<search::Tell> tells,
+              const std::function<void()>& beside) override {
 #ifdef ERATOS_TBB
     const std::size_t piece = piece_of(asks[0].what);
-    arena_.execute([&] {
+    const auto answer_all = [&] {
       tbb::parallel_for(
           tbb::blocked_range<std::size_t>(0, asks.size(), piece),
           [&](const tbb::blocked_range<std::size_t>& range) {
@@ -65,9 +68,11 @@ class Threads final : public Answers {
               tells[i] = own.answer(asks[i]);
           },
           tbb::simple_partitioner());
-    });
+    };
+    arena_.execute([&] { tbb::parallel_invoke(answer_all, beside); });
 #else
     for (std::size_t i = 0; i < asks.size(); ++i) tells[i] = evaluator_->answer(asks[i]);
+    beside();
 #endif
   }
 

@@ -2,6 +2,7 @@
 // before either of them. Who answers which ask does not change the answer.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -15,8 +16,9 @@ namespace eratos::apps {
 class Answers {
  public:
   virtual ~Answers() = default;
-  // As many tells as asks, in their order.
-  virtual void answer(std::span<const search::Ask> asks, std::span<search::Tell> tells) = 0;
+  // As many tells as asks, in their order; `beside` is done once meanwhile, by some thread.
+  virtual void answer(std::span<const search::Ask> asks, std::span<search::Tell> tells,
+                      const std::function<void()>& beside) = 0;
 };
 
 // On so many threads; 0: as many as the machine has. All that it refers to outlives it.

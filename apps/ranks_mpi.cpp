@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -203,7 +204,7 @@ int serve() {
     const bool good = answers != nullptr && store::from_bytes(message->bytes, piece);
     ERATOS_CHECK(good);
     Told told{piece.number, std::vector<search::Tell>(piece.asks.size())};
-    answers->answer(piece.asks, told.tells);
+    answers->answer(piece.asks, told.tells, [] {});
     send(0, kTold, store::bytes_of(told));
   }
 }
@@ -221,23 +222,28 @@ class Ranks final : public Answers {
     for (std::size_t i = 0; i < world().ranks.size(); ++i) all_threads_ += threads_of(i);
   }
 
-  void answer(std::span<const search::Ask> asks, std::span<search::Tell> tells) override {
+  void answer(std::span<const search::Ask> asks, std::span<search::Tell> tells,
+              const std::function<void()>& beside) override {
     asks_ = asks;
     tells_ = tells;
     next_ = 0;
     out_.clear();
     least_ = least_piece(asks[0].what);
     if (asks.size() <= kTooFew * least_) {
-      own_->answer(asks, tells);
+      own_->answer(asks, tells, beside);
       return;
     }
+    bool beside_done = false;
     Patience patience;
     while (next_ < asks.size() || !out_.empty()) {
       if (take_answers()) patience.begin_anew();
       hand_out();
       if (next_ < asks.size()) {
         const std::size_t n = next_piece(threads_of(0));
-        own_->answer(asks.subspan(next_, n), tells.subspan(next_, n));
+        const auto left = [&] {
+          if (!std::exchange(beside_done, true)) beside();
+        };
+        own_->answer(asks.subspan(next_, n), tells.subspan(next_, n), left);
         next_ += n;
       } else if (!out_.empty()) {
         if (Clock::now() - out_.front().since > kLongest) {
@@ -247,6 +253,7 @@ class Ranks final : public Answers {
         }
       }
     }
+    if (!beside_done) beside();
   }
 
  private:
@@ -313,7 +320,7 @@ class Ranks final : public Answers {
     const Out oldest = out_.front();
     out_.pop_front();
     own_->answer(asks_.subspan(oldest.first, oldest.count),
-                 tells_.subspan(oldest.first, oldest.count));
+                 tells_.subspan(oldest.first, oldest.count), [] {});
   }
 
   int threads_;

@@ -92,7 +92,7 @@ bool run_method(search::Method& method, const SearchRun& run) {
     const std::span<const search::Ask> asks = method.ask();
     if (asks.empty()) return true;
     tells.resize(asks.size());
-    answers->answer(asks, tells);
+    answers->answer(asks, tells, [&] { method.prepare(); });
     for (std::size_t i = 0; i < asks.size(); ++i) {
       search::judge(run.aim, run.space, asks[i], tells[i]);
     }

@@ -1,6 +1,7 @@
 #include "apps/search_store.h"
 
 #include <cstdio>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -69,16 +70,19 @@ class SearchStore::Stored final : public Answers {
   Stored(const Stored&) = delete;
   Stored& operator=(const Stored&) = delete;
 
-  void answer(std::span<const search::Ask> asks, std::span<search::Tell> tells) override {
+  void answer(std::span<const search::Ask> asks, std::span<search::Tell> tells,
+              const std::function<void()>& beside) override {
     const std::vector<std::size_t> missing = answers_.find(asks, tells);
     if (missing.size() == asks.size()) {
-      others_->answer(asks, tells);
+      others_->answer(asks, tells, beside);
     } else if (!missing.empty()) {
       asks_.clear();
       for (const std::size_t i : missing) asks_.push_back(asks[i]);
       tells_.resize(missing.size());
-      others_->answer(asks_, tells_);
+      others_->answer(asks_, tells_, beside);
       for (std::size_t i = 0; i < missing.size(); ++i) tells[missing[i]] = tells_[i];
+    } else {
+      beside();
     }
     if (!missing.empty()) answers_.keep(asks, tells);
     owner_.look_at_trouble();

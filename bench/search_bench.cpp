@@ -7,6 +7,7 @@
 // simulations; on two threads, each with an evaluator of its own, as many a thread.
 #include <benchmark/benchmark.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -131,20 +132,29 @@ void BM_SimulationsDense(benchmark::State& state) {
 void BM_SimulationsMoe(benchmark::State& state) { answer(state, moe().space, moe().simulations); }
 
 void search_whole(benchmark::State& state, const search::Space& space) {
+  using Clock = std::chrono::steady_clock;
   search::Proof proof;
+  Clock::duration answering{};
+  Clock::duration all{};
   for (auto _ : state) {
     search::Evaluator evaluator(space, h100(), {});
     search::Exhaustive method(space, {});
     std::vector<search::Tell> tells;
+    const Clock::time_point began = Clock::now();
     for (;;) {
       const std::span<const search::Ask> asks = method.ask();
       if (asks.empty()) break;
       tells.clear();
+      const Clock::time_point asked = Clock::now();
       for (const search::Ask& ask : asks) tells.push_back(evaluator.answer(ask));
+      answering += Clock::now() - asked;
       method.tell(tells);
     }
+    all += Clock::now() - began;
     proof = method.outcome().proof;
   }
+  // What one thread does whatever their number is, if it does nothing of it beside the answers.
+  state.counters["own_share"] = std::chrono::duration<double>(all - answering) / all;
   state.counters["candidates"] = static_cast<double>(proof.raw);
   state.counters["legal"] = static_cast<double>(proof.raw - proof.illegal);
   state.counters["simulated"] = static_cast<double>(proof.simulated);

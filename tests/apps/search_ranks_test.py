@@ -15,8 +15,10 @@ import unittest
 ERATOS = os.environ["ERATOS_BINARY"]
 BESIDE = pathlib.Path(ERATOS).parent / "eratos-mpi"
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
-# Some seconds of two cores, the sweeps before it included.
+# A second of one core, the sweeps before it included; some seconds; half a minute.
 LONG = ["gpt3-175b", "--cluster", "a100-80g-8x8"]
+LONGER = ["deepseek-v3", "--cluster", "h100-sxm-32x8", "--axes", "mbs=1,2"]
+LONGEST = ["deepseek-v3", "--cluster", "h100-sxm-128x8", "--axes", "offload=every", "recompute=every"]
 SMALL = ["llama3.1-8b", "--cluster", "h100-sxm-2x8", "--set", "batch.global=64", "--axes", "tp=1..8",
          "mbs=1,2", "recompute=none,full", "sp=true,false", "pp=1,2", "rest=job"]
 
@@ -133,9 +135,9 @@ class Ranks(unittest.TestCase):
         self.assertEqual(ranks, alone)
 
     def test_a_rank_that_stands_still_holds_nobody_up(self):
-        alone, _ = search(0, *LONG)
+        alone, _ = search(0, *LONGER)
         out = os.path.join(self.folder, "out.txt")
-        mpirun = subprocess.Popen([*MPIRUN, "-n", "3", ERATOS, "search", *LONG, "-o", out],
+        mpirun = subprocess.Popen([*MPIRUN, "-n", "3", ERATOS, "search", *LONGER, "-o", out],
                                   stderr=subprocess.DEVNULL)
         slow = process_of_rank(mpirun, 2)
         wait_for_work(slow)
@@ -184,12 +186,11 @@ class Ranks(unittest.TestCase):
     def test_ctrl_c_ends_all_ranks_with_the_best_so_far(self):
         for to_rank in (True, False):
             out = os.path.join(self.folder, f"{to_rank}.txt")
-            mpirun = subprocess.Popen([*MPIRUN, "-n", "4", ERATOS, "search", "deepseek-v3", "--cluster",
-                                       "h100-sxm-128x8", "-o", out, "--store", self.file],
+            mpirun = subprocess.Popen([*MPIRUN, "-n", "4", ERATOS, "search", *LONGEST, "-o", out, "--store", self.file],
                                       stderr=subprocess.PIPE, text=True)
             first, last = process_of_rank(mpirun, 0), process_of_rank(mpirun, 3)
             wait_for_work(last)
-            time.sleep(3)
+            time.sleep(2)
             os.kill(first if to_rank else mpirun.pid, signal.SIGINT)
             _, err = mpirun.communicate(timeout=60)
             # mpirun says 1 of itself when it is interrupted, and what its first process said otherwise.

@@ -183,9 +183,9 @@ class Search(unittest.TestCase):
 
     def test_an_interrupted_search_answers_with_the_best_so_far(self):
         process = subprocess.Popen([ERATOS, "search", "deepseek-v3", "--cluster", "h100-sxm-128x8",
-                                    "--format", "json"], stdout=subprocess.PIPE,
+                                    "--axes", "offload=every", "recompute=every", "--format", "json"], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
-        time.sleep(4)
+        time.sleep(2)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 130)

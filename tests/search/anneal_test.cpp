@@ -19,25 +19,16 @@
 #include "eratos/search/legality.h"
 #include "eratos/search/space.h"
 #include "search/jobs.h"
+#include "search/run.h"
 
 namespace eratos::search {
 namespace {
 
-// Ask i goes to the i-th of the evaluators in turn, the last ask first.
-Outcome run(Method& method, std::span<Evaluator*> evaluators, std::vector<Candidate>* asked = nullptr) {
-  std::vector<Tell> tells;
-  for (;;) {
-    const std::span<const Ask> asks = method.ask();
-    if (asks.empty()) return method.outcome();
-    tells.assign(asks.size(), {});
-    for (std::size_t i = asks.size(); i-- > 0;) {
-      tells[i] = evaluators[i % evaluators.size()]->answer(asks[i]);
-    }
-    if (asked != nullptr) {
-      for (const Ask& ask : asks) asked->push_back(ask.at);
-    }
-    method.tell(tells);
-  }
+// Every candidate that is asked.
+Look keep(std::vector<Candidate>& asked) {
+  return [&](std::span<const Ask> asks, std::span<Tell>) {
+    for (const Ask& ask : asks) asked.push_back(ask.at);
+  };
 }
 
 const std::vector<std::string> kAxesUsed{"tp=1..8",
@@ -61,13 +52,12 @@ TEST(Anneal, ComesNearTheOptimumOfTheSpace) {
     ASSERT_TRUE(space) << to_text(space.error()[0]);
     const calibration::Calibration calibration = *reader::load_calibration("h100-sxm");
     Evaluator evaluator(*space, calibration, {});
-    Evaluator* one = &evaluator;
     Exhaustive whole(*space, {1});
-    const Outcome best = run(whole, {&one, 1});
+    const Outcome best = run(whole, evaluator);
     ASSERT_FALSE(best.top.empty());
     for (const std::uint64_t seed : {1U, 2U, 3U}) {
       Anneal anneal(*space, 3, seed, 6400);
-      const Outcome found = run(anneal, {&one, 1});
+      const Outcome found = run(anneal, evaluator);
       ASSERT_FALSE(found.top.empty()) << model;
       EXPECT_GE(found.top[0].figure, best.top[0].figure) << model;
       EXPECT_LE(found.top[0].figure, best.top[0].figure * 1.03) << model << " seed " << seed;
@@ -89,7 +79,7 @@ TEST(Anneal, TheSameSeedWalksTheSameWayWhoeverAnswers) {
   std::vector<Candidate> walks[3];
   for (std::size_t i = 0; i < 3; ++i) {
     Anneal anneal(*space, 3, i < 2 ? 7 : 8, 480);
-    run(anneal, {all, i == 1 ? 3U : 1U}, &walks[i]);
+    run(anneal, {all, i == 1 ? 3U : 1U}, keep(walks[i]));
   }
   EXPECT_EQ(walks[0], walks[1]);
   EXPECT_NE(walks[0], walks[2]);
@@ -101,10 +91,9 @@ TEST(Anneal, EveryStepIsLegal) {
   ASSERT_TRUE(space);
   const calibration::Calibration calibration = *reader::load_calibration("h100-sxm");
   Evaluator evaluator(*space, calibration, {});
-  Evaluator* one = &evaluator;
   std::vector<Candidate> walk;
   Anneal anneal(*space, 1, 5, 320);
-  run(anneal, {&one, 1}, &walk);
+  run(anneal, evaluator, keep(walk));
   EXPECT_GT(walk.size(), 150U);
   const auto scratch = std::make_unique<job::CheckedJob>();
   for (const Candidate& at : walk) {

@@ -28,23 +28,10 @@
 #include "eratos/search/space.h"
 #include "eratos/search/sweep.h"
 #include "search/jobs.h"
+#include "search/run.h"
 
 namespace eratos::search {
 namespace {
-
-Outcome run(Method& method, const Space& space, const Aim& aim, Evaluator& evaluator) {
-  std::vector<Tell> tells;
-  for (;;) {
-    const std::span<const Ask> asks = method.ask();
-    if (asks.empty()) return method.outcome();
-    tells.clear();
-    for (const Ask& ask : asks) {
-      tells.push_back(evaluator.answer(ask));
-      judge(aim, space, ask, tells.back());
-    }
-    method.tell(tells);
-  }
-}
 
 // The header's example.
 TEST(Objective, FiguresByHand) {
@@ -125,54 +112,19 @@ TEST(Objective, BusyBoundsAreNeverAboveTheProjection) {
   EXPECT_GT(closest, 0.9);
 }
 
-// A few values of a few axes around a random legal job.
-std::vector<std::string> few_axes(Rng& rng) {
-  const char* choices[] = {"tp=1,2,4",
-                           "pp=1,2,4",
-                           "cp=1,2",
-                           "mbs=1,2,4",
-                           "sharding=none,zero1,zero3",
-                           "recompute=none,selective,full,full:2",
-                           "offload=0,100",
-                           "overlap.tp=true,false",
-                           "overlap.grad_reduce=true,false",
-                           "gbs=job,64,128"};
-  std::vector<std::string> out{"rest=job"};
-  std::uint64_t product = 1;
-  while (product < 90) {
-    const std::string word = choices[rng.below(std::size(choices))];
-    const bool there = std::any_of(out.begin(), out.end(), [&](const std::string& w) {
-      return w.substr(0, w.find('=')) == word.substr(0, word.find('='));
-    });
-    if (there) continue;
-    product *= static_cast<std::uint64_t>(std::count(word.begin(), word.end(), ',')) + 1;
-    out.push_back(word);
-  }
-  return out;
-}
-
 // Every candidate that is legal and fits; counts those that do not.
 std::vector<std::pair<Candidate, Tell>> everything(const Space& space, Evaluator& evaluator,
                                                    std::uint64_t& too_big) {
   std::vector<std::pair<Candidate, Tell>> out;
   too_big = 0;
-  const std::vector<const Rule*> asked = rules_of(space);
-  const auto scratch = std::make_unique<job::CheckedJob>();
-  for (std::uint64_t i = 0; i < space.raw(); ++i) {
-    const Candidate at = candidate_at(space, i);
-    job::JobSpec job = space.base;
-    apply(space, at, job);
-    const bool refused = std::any_of(asked.begin(), asked.end(), [&](const Rule* r) {
-      return r->refuses({space, at, job, *scratch});
-    });
-    if (refused) continue;
+  for_each_legal(space, [&](const Candidate& at) {
     const Tell told = evaluator.answer({Ask::What::project, at});
     if (told.fits) {
       out.emplace_back(at, told);
     } else {
       ++too_big;
     }
-  }
+  });
   return out;
 }
 
@@ -245,7 +197,7 @@ TEST(Objective, EqualsBruteForceOverRandomSmallSpaces) {
   for (int i = 0; i < 240; ++i) {
     projection::DrawnJob drawn = spread.next();
     drawn.spec.batch.global = std::min(drawn.spec.batch.global, 1024);
-    const auto space = space_of(drawn.spec, few_axes(rng));
+    const auto space = space_of(drawn.spec, few_axes(drawn.spec, rng, 90));
     ASSERT_TRUE(space) << to_text(space.error()[0]);
     Evaluator evaluator(*space, spread.calibrations[drawn.part], {});
     std::uint64_t too_big = 0;

@@ -21,20 +21,10 @@
 #include "eratos/search/space.h"
 #include "eratos/search/sweep.h"
 #include "search/jobs.h"
+#include "search/run.h"
 
 namespace eratos::search {
 namespace {
-
-Outcome run(Method& method, Evaluator& evaluator) {
-  std::vector<Tell> tells;
-  for (;;) {
-    const std::span<const Ask> asks = method.ask();
-    if (asks.empty()) return method.outcome();
-    tells.clear();
-    for (const Ask& ask : asks) tells.push_back(evaluator.answer(ask));
-    method.tell(tells);
-  }
-}
 
 const std::vector<std::string> kAxesUsed{"tp=1..8",
                                          "sp=true,false",

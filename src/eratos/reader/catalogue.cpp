@@ -469,8 +469,7 @@ std::string model_called(const std::string& name) {
   return {};
 }
 
-Result<framework::FrameworkProfile> load_framework(std::string_view name,
-                                                   const Overlay* overlay) {
+Result<framework::FrameworkProfile> load_framework(std::string_view name, const Overlay* overlay) {
   auto tree = load_tree(Kind::frameworks, name, overlay);
   if (!tree) return faults(tree.error());
   return decode_framework(*tree);

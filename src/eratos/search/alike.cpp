@@ -26,6 +26,16 @@ std::vector<std::size_t> places_of(AxisSet axes) {
   return out;
 }
 
+// Axes that another one looks at when it is set, and those that look, in front: what changes
+// fastest has nobody to be set again.
+void put_linked_first(std::vector<std::size_t>& places) {
+  constexpr AxisSet kLinked =
+      axes({AxisId::tp, AxisId::sequence_parallel, AxisId::pp, AxisId::vpp, AxisId::split});
+  std::stable_partition(places.begin(), places.end(), [&](std::size_t i) {
+    return (kLinked & axis_bit(static_cast<AxisId>(i))) != 0;
+  });
+}
+
 std::uint64_t settings_of(const Space& space, const std::vector<std::size_t>& axes) {
   std::uint64_t product = 1;
   for (const std::size_t i : axes) product *= space.axes[i].size();
@@ -41,6 +51,7 @@ Alike::Alike(Cursor& cursor, const RulesByAxis& rules, std::size_t first) : curs
       const AxisSet seen = r->reads & prefix;
       if (seen == 0) continue;  // the same behind every prefix
       Asked asked{r, places_of(r->reads & ~prefix)};
+      put_linked_first(asked.behind);
       const bool is_long = settings_of(cursor.space, asked.behind) > kLongest;
       const auto same = std::find_if(all_.begin(), all_.end(), [&](const Tables& t) {
         return t.before == seen && t.rules.empty() == is_long;

@@ -6,8 +6,9 @@
 // all. Rules that read the same axes of the prefix, or fewer, share a table. Where a table would be
 // long, the prefix's own values stand for it: then fewer are found alike, and none that is not.
 //
-// Worked example: rules of the pipeline see tp and cp by tp * cp alone, so tp 2 with cp 4 is alike
-// to tp 4 with cp 2 and to tp 8 with cp 1; of the 49 pairs of tp 1..64 and cp 1..64, 13 differ.
+// Worked example: rules of the pipeline see tp and cp by tp * cp alone. With pp 1..64 on 4,096
+// accelerators the 49 pairs of tp 1..64 and cp 1..64 are 7 tables: up to a product of 64 every pp
+// divides what is left, and 128, 256, ... 4096 leave one fewer each.
 #pragma once
 
 #include <cstddef>

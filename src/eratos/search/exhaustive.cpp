@@ -26,8 +26,7 @@ Exhaustive::Exhaustive(const Space& space, Wanted wanted, Batches batches,
       rules_(space),
       stems_(cursor_, rules_, 0, kRecompute),
       recomputes_(cursor_, rules_, kRecompute, kPipeline),
-      groups_(cursor_, rules_, kPipeline, kScreenedAxes - 1),
-      siblings_(cursor_, rules_, kScreenedAxes - 1, kScreenedAxes),
+      groups_(space, rules_),
       tail_(cursor_, rules_, kScreenedAxes, kAxes),
       tails_(cursor_, rules_),
       behind_recompute_(cursor_, rules_, kPipeline, tails_),
@@ -94,28 +93,46 @@ void Exhaustive::go_to(const Candidate& at, std::size_t axes) {
   for (std::size_t i = 0; i < axes; ++i) cursor_.set(i, at.at[i]);
 }
 
-// The cursor's stem, where there is anything behind it. No bound is asked for that could not cut.
-void Exhaustive::ask_stem(const TailCount& behind, AxisId open, std::vector<Stem>& to) {
+// The cursor's stem; false where nothing legal is behind it.
+bool Exhaustive::add_stem(const TailCount& behind, AxisId open, std::vector<Stem>& to) {
   if (behind.legal == 0) {
     add(behind, outcome_.removed);
-    return;
+    return false;
   }
   Stem stem;
   stem.at = cursor_.at;
   stem.legal = behind.legal;
   for (auto i = static_cast<std::size_t>(open); i < kAxes; ++i) stem.at.at[i] = 0;
   to.push_back(stem);
+  return true;
+}
+
+// No bound is asked for that could not cut.
+void Exhaustive::ask_bound(const Stem& stem, AxisId open) {
   if (!wanted_.front) asks_.push_back({Ask::What::bound, stem.at, open});
+}
+
+void Exhaustive::walk_stems() {
+  while (next_stems_.size() < batches_.bounds && !stems_walked_) {
+    if (stems_.next(outcome_.removed)) {
+      add_stem(behind_stem_.of_prefix(), AxisId::recompute, next_stems_);
+    } else {
+      stems_walked_ = true;
+    }
+  }
 }
 
 void Exhaustive::ask_stems() {
   bounded_ = &all_stems_;
-  while (asks_.size() < batches_.bounds) {
-    if (!stems_.next(outcome_.removed)) {
+  while (asks_.empty()) {
+    walk_stems();
+    if (next_stems_.empty()) {
       stage_ = Stage::recomputes;
       return;
     }
-    ask_stem(behind_stem_.of_prefix(), AxisId::recompute, all_stems_);
+    for (const Stem& stem : next_stems_) ask_bound(stem, AxisId::recompute);
+    all_stems_.insert(all_stems_.end(), next_stems_.begin(), next_stems_.end());
+    next_stems_.clear();
   }
 }
 
@@ -129,6 +146,7 @@ void Exhaustive::ask_recomputes() {
   bounded_ = &with_recompute_;
   with_recompute_.clear();
   next_recompute_ = 0;
+  to_walk_ = 0;
   stage_ = Stage::prefixes;
   while (with_recompute_.size() < batches_.bounds) {
     if (next_stem_ == all_stems_.size()) {
@@ -143,7 +161,9 @@ void Exhaustive::ask_recomputes() {
     go_to(stem.at, kRecompute);
     recomputes_.restart();
     while (recomputes_.next(outcome_.removed)) {
-      ask_stem(behind_recompute_.of_prefix(), AxisId::pp, with_recompute_);
+      if (add_stem(behind_recompute_.of_prefix(), AxisId::pp, with_recompute_)) {
+        ask_bound(with_recompute_.back(), AxisId::pp);
+      }
     }
   }
 }
@@ -156,58 +176,85 @@ void Exhaustive::cut(const Stem& stem, Tails& tails) {
   add(behind, outcome_.removed);
 }
 
-// The cursor at the next stem with a recomputation that can matter; false where there is none yet.
+// To the next stem with a recomputation that can matter; false where there is none yet.
 bool Exhaustive::next_stem() {
-  while (next_recompute_ < with_recompute_.size()) {
-    const Stem& stem = with_recompute_[next_recompute_++];
-    if (!can_matter(stem)) {
-      cut(stem, behind_recompute_);
-      continue;
+  for (; next_recompute_ < with_recompute_.size(); ++next_recompute_) {
+    const Stem& stem = with_recompute_[next_recompute_];
+    if (can_matter(stem)) return true;
+    cut(stem, behind_recompute_);
+    // It could matter when it was walked.
+    while (!pieces_.empty() && pieces_.front().stem == next_recompute_) pieces_.pop_front();
+    if (to_walk_ == next_recompute_) {
+      walking_ = false;
+      ++to_walk_;
     }
-    go_to(stem.at, kPipeline);
-    groups_.restart();
-    return true;
   }
   return false;
+}
+
+// More groups of the next stem that is to be walked. One that cannot matter now never will.
+void Exhaustive::walk_on() {
+  const Stem& stem = with_recompute_[to_walk_];
+  if (!walking_ && !can_matter(stem)) {
+    ++to_walk_;
+    return;
+  }
+  if (!walking_) groups_.begin(stem.at);
+  pieces_.push_back({to_walk_, groups_.next(batches_.screens)});
+  walking_ = !pieces_.back().groups.last;
+  if (!walking_) ++to_walk_;
+}
+
+// As many stems as the next batch of bounds takes, or groups as one of screens does.
+void Exhaustive::prepare() {
+  if (stage_ == Stage::stems) walk_stems();
+  if (stage_ != Stage::prefixes) return;
+  std::size_t groups = 0;
+  for (const Piece& p : pieces_) groups += p.groups.ends.size() - p.asked;
+  while (groups < batches_.screens && to_walk_ < with_recompute_.size()) {
+    const std::size_t before = pieces_.size();
+    walk_on();
+    if (pieces_.size() > before) groups += pieces_.back().groups.ends.size();
+  }
 }
 
 // False where the bounds of further stems have to be known first.
 bool Exhaustive::ask_screens() {
   asked_.clear();
   held_back_.clear();
-  for (const Prefix& p : ready_) ask_screen(p, {});
+  held_to_.clear();
+  for (const Prefix& p : ready_) ask_screen(p);
   ready_.clear();
   while (stage_ != Stage::walked && asks_.size() < batches_.screens) {
     if (!in_stem_ && !next_stem()) return !asks_.empty();
-    in_stem_ = groups_.next(outcome_.removed);
-    if (in_stem_) ask_group();
+    in_stem_ = ask_groups();
   }
   return !asks_.empty();
 }
 
-void Exhaustive::ask_screen(const Prefix& prefix, std::vector<Prefix> siblings) {
+// Of its siblings those that are held back stand in the list already.
+void Exhaustive::ask_screen(const Prefix& prefix) {
   asks_.push_back({Ask::What::screen, prefix.at});
   asked_.push_back(prefix);
-  held_back_.push_back(std::move(siblings));
+  held_to_.push_back(held_back_.size());
 }
 
-// The group's prefixes, of which the last keeps least on the device.
-void Exhaustive::ask_group() {
-  static_assert(static_cast<std::size_t>(AxisId::offload) == kScreenedAxes - 1);
-  std::vector<Prefix> all;
-  siblings_.restart();
-  while (siblings_.next(outcome_.removed)) {
-    const TailCount& tail = tails_.of_prefix();
-    add(tail, outcome_.removed);
-    if (tail.legal == 0) continue;
-    Prefix p{cursor_.at, static_cast<std::uint32_t>(tail.legal)};
-    for (std::size_t i = kScreenedAxes; i < kAxes; ++i) p.at.at[i] = tail.last.at[i];
-    all.push_back(p);
+// Groups of the stem until the batch is full; false when it has no more.
+bool Exhaustive::ask_groups() {
+  while (pieces_.empty()) walk_on();
+  Piece& piece = pieces_.front();
+  ERATOS_CHECK(piece.stem == next_recompute_);
+  if (piece.asked == 0) add(piece.groups.removed, outcome_.removed);
+  for (; piece.asked < piece.groups.ends.size(); ++piece.asked) {
+    if (asks_.size() >= batches_.screens) return true;
+    const std::span<const Prefix> group = piece.groups.group(piece.asked);
+    held_back_.insert(held_back_.end(), group.begin(), group.end() - 1);
+    ask_screen(group.back());
   }
-  if (all.empty()) return;
-  const Prefix least = all.back();
-  all.pop_back();
-  ask_screen(least, std::move(all));
+  const bool last = piece.groups.last;
+  pieces_.pop_front();
+  if (last) ++next_recompute_;
+  return !last;
 }
 
 // The prefixes of the lowest bounds, with every legal setting of their switches.
@@ -220,13 +267,10 @@ void Exhaustive::ask_projections() {
       outcome_.proof.cut_by_bound += next.legal;
       continue;
     }
-    // The walk of prefixes goes on from its own values: keep them.
-    const Candidate here = cursor_.at;
     go_to(next.at, kScreenedAxes);
     tail_.restart();
     Removed counted_before;
     while (tail_.next(counted_before)) asks_.push_back({Ask::What::project, cursor_.at});
-    go_to(here, kScreenedAxes);
   }
 }
 
@@ -250,13 +294,16 @@ void Exhaustive::tell(std::span<const Tell> answers) {
 
 void Exhaustive::screened(const Tell& tell, std::size_t i) {
   const auto& [at, legal] = asked_[i];
+  const std::size_t from = i == 0 ? 0 : held_to_[i - 1];
+  const std::span<const Prefix> siblings =
+      std::span<const Prefix>(held_back_).subspan(from, held_to_[i] - from);
   if (!tell.fits) {
     outcome_.proof.too_big += legal;
-    for (const Prefix& p : held_back_[i]) outcome_.proof.too_big += p.legal;
+    for (const Prefix& p : siblings) outcome_.proof.too_big += p.legal;
     lacks(at, tell.least_peak);
     return;
   }
-  ready_.insert(ready_.end(), held_back_[i].begin(), held_back_[i].end());
+  ready_.insert(ready_.end(), siblings.begin(), siblings.end());
   if (tell.refused_by >= 0) {
     outcome_.proof.cut_by_bound += legal;
     count_refused(tell.refused_by, legal, outcome_);

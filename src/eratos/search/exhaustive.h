@@ -25,11 +25,13 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "eratos/search/front.h"
+#include "eratos/search/groups.h"
 #include "eratos/search/method.h"
 
 namespace eratos::search {
@@ -55,9 +57,12 @@ class Exhaustive final : public Method {
              std::span<const Found> seeds = {});
 
   std::span<const Ask> ask() override;
+  void prepare() override;
   void tell(std::span<const Tell> answers) override;
   const Outcome& outcome() const override { return outcome_; }
   double progress() const override;
+  // Values that its walks have put into a job: its own work, which one thread does.
+  std::uint64_t settings() const { return cursor_.settings + groups_.settings(); }
 
  private:
   struct Stem {
@@ -78,22 +83,26 @@ class Exhaustive final : public Method {
   };
   static bool later(const Waiting& a, const Waiting& b);
 
-  // A prefix and the candidates behind it.
-  struct Prefix {
-    Candidate at;
-    std::uint32_t legal = 0;
+  // Groups that have been walked, and how many of them have been asked.
+  struct Piece {
+    std::size_t stem = 0;  // of with_recompute_
+    Groups groups;
+    std::size_t asked = 0;
   };
 
   enum class Stage : std::uint8_t { stems, recomputes, prefixes, walked };
 
   void go_to(const Candidate& at, std::size_t axes);
+  void walk_stems();
   void ask_stems();
   void ask_recomputes();
-  void ask_stem(const TailCount& behind, AxisId open, std::vector<Stem>& to);
+  bool add_stem(const TailCount& behind, AxisId open, std::vector<Stem>& to);
+  void ask_bound(const Stem& stem, AxisId open);
   bool ask_screens();
   bool next_stem();
-  void ask_group();
-  void ask_screen(const Prefix& prefix, std::vector<Prefix> siblings);
+  void walk_on();
+  bool ask_groups();
+  void ask_screen(const Prefix& prefix);
   void ask_projections();
   void screened(const Tell& tell, std::size_t i);
   void projected(const Ask& ask, const Tell& tell);
@@ -112,8 +121,7 @@ class Exhaustive final : public Method {
   RulesByAxis rules_;
   Walk stems_;       // without recomputation
   Walk recomputes_;  // of a stem
-  Walk groups_;      // prefixes behind a stem, without their offload
-  Walk siblings_;    // the offloads of a group
+  GroupWalk groups_;
   Walk tail_;
   Tails tails_;
   Tails behind_recompute_;
@@ -121,16 +129,22 @@ class Exhaustive final : public Method {
   Stage stage_ = Stage::stems;
   bool screens_next_ = true;  // screens and projections take turns
   std::vector<Ask> asks_;
+  std::vector<Stem> next_stems_;  // of the walk, not asked yet
+  bool stems_walked_ = false;
   std::vector<Stem>* bounded_ = nullptr;  // whose bounds a batch asks for, the last of them
   std::vector<Stem> all_stems_;           // by rising bound
   std::size_t next_stem_ = 0;
   std::vector<Stem> with_recompute_;  // of a few of them
   std::size_t next_recompute_ = 0;
-  bool in_stem_ = false;                           // groups_ is at work
-  std::vector<Prefix> asked_;                      // of a batch of screens: what each asks of
-  std::vector<std::vector<Prefix>> held_back_;     // and the siblings that its answer may settle
-  std::vector<Prefix> ready_;                      // siblings that it did not
-  std::vector<Waiting> waiting_;                   // a heap, lowest bound first
+  std::size_t to_walk_ = 0;           // of them, the one that groups_ is in or begins next
+  bool walking_ = false;              // it is in it
+  bool in_stem_ = false;              // screens are asked of the next_recompute_-th
+  std::deque<Piece> pieces_;          // walked, in their order
+  std::vector<Prefix> asked_;         // of a batch of screens: what each asks of,
+  std::vector<Prefix> held_back_;     // the siblings that their answers may settle,
+  std::vector<std::size_t> held_to_;  // and where those of each end
+  std::vector<Prefix> ready_;         // siblings that were not settled
+  std::vector<Waiting> waiting_;      // a heap, lowest bound first
   std::unordered_map<std::uint64_t, Found> best_;  // by family
   Front front_;
   Outcome outcome_;

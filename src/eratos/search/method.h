@@ -3,6 +3,8 @@
 // order and on any number of threads, and stop between two batches with the best so far.
 //
 //   while (!(batch = method.ask()).empty()) method.tell(answers to batch, in its order);
+//
+// While a batch is answered, one thread may call prepare().
 #pragma once
 
 #include <cstddef>
@@ -55,6 +57,9 @@ class Method {
   virtual ~Method() = default;
   // The next batch, valid until tell(); empty when the method has its answer.
   virtual std::span<const Ask> ask() = 0;
+  // Works ahead, between ask() and tell(). Changes nothing that is asked or found, so that it may
+  // be left out as well.
+  virtual void prepare() {}
   virtual void tell(std::span<const Tell> answers) = 0;
   virtual const Outcome& outcome() const = 0;
   // Share of the space that is settled or waits to be simulated, 0 to 1.

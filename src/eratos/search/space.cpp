@@ -40,11 +40,10 @@ std::vector<job::StageLayout> balanced_stages(const job::JobSpec& job, int stage
   const int layers = job.model.layers();
   const int extra = layers % stages;
   const int begin = (stages - extra) / 2;
-  std::vector<job::StageLayout> out(static_cast<std::size_t>(stages));
-  for (int i = 0; i < stages; ++i) {
-    const bool more = i >= begin && i < begin + extra;
-    out[static_cast<std::size_t>(i)].layers = layers / stages + (more ? 1 : 0);
-  }
+  job::StageLayout fewer;
+  fewer.layers = layers / stages;
+  std::vector<job::StageLayout> out(static_cast<std::size_t>(stages), fewer);
+  for (int i = begin; i < begin + extra; ++i) ++out[static_cast<std::size_t>(i)].layers;
   out.front().embedding = true;
   out.back().output = true;
   if (job.mtp) out.back().mtp = job.model.mtp_layers;

@@ -90,13 +90,17 @@ Sweep::Sweep(const Space& space, std::size_t top)
     : space_(space), top_(top), rules_(rules_of(space)), cursor_(space) {
   ERATOS_CHECK(top > 0);
   outcome_.proof.raw = space.raw();
-  starts_ = starts();
-  if (!starts_.empty()) return;
+  const std::vector<Candidate> all = starts();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    begin(all[i], i < held_from_ ? ~AxisSet{0} : ~axes({A::tp, A::pp}));
+  }
+  if (!paths_.empty()) return;
   const RulesByAxis by_axis(space_);
   Walk walk(cursor_, by_axis, 0, kAxes);
   Removed& removed = outcome_.removed;
   if (walk.next(removed)) {
-    starts_.push_back(cursor_.at);
+    held_from_ = 1;
+    begin(cursor_.at, ~AxisSet{0});
     removed = {};
     return;
   }
@@ -151,78 +155,92 @@ std::vector<Candidate> Sweep::starts() {
   return out;
 }
 
-// What is known already counts for the block at once.
-void Sweep::ask_if_new(const Candidate& at) {
-  const auto known = known_.find(index_of(space_, at));
-  if (known != known_.end()) {
-    if (!next_.any || is_better(known->second, next_.tell)) next_ = {true, at, known->second};
-  } else if (is_legal(at)) {
-    asks_.push_back({Ask::What::project, at});
-  }
+void Sweep::begin(const Candidate& at, AxisSet free) {
+  Path& path = paths_.emplace_back();
+  path.free = free;
+  path.asked = {at};
+  if (known_.find(index_of(space_, at)) == known_.end()) ask_if_new(at);
 }
 
-void Sweep::ask_block(AxisSet block) {
-  Settings around(space_, block, incumbent_.at);
+// Asks for it where nobody has; false where its answer is there.
+bool Sweep::ask_if_new(const Candidate& at) {
+  const std::uint64_t index = index_of(space_, at);
+  if (known_.find(index) != known_.end()) return false;
+  if (asking_.insert(index).second) asks_.push_back({Ask::What::project, at});
+  return true;
+}
+
+// Of the next block what is legal; false where all of it is known.
+bool Sweep::ask_block(Path& path) {
+  bool any = false;
+  path.asked.clear();
+  Settings around(space_, kBlocks[path.block] & path.free, path.incumbent.at);
   do {
-    ask_if_new(around.at());
+    const bool known = known_.find(index_of(space_, around.at())) != known_.end();
+    if (!known && !is_legal(around.at())) continue;
+    path.asked.push_back(around.at());
+    any = ask_if_new(around.at()) || any;
   } while (around.next());
+  path.block = (path.block + 1) % std::size(kBlocks);
+  ++path.unchanged;
+  return any;
 }
 
-// The block that was asked is known: go there if it is better.
-void Sweep::step() {
-  if (next_.any && (!incumbent_.any || is_better(next_.tell, incumbent_.tell))) {
-    incumbent_ = next_;
-    unchanged_ = 0;
+// The block that was asked is known: go to its best if that is better.
+void Sweep::step(Path& path) {
+  Held best;
+  for (const Candidate& at : path.asked) {
+    const Tell& tell = known_.at(index_of(space_, at));
+    if (!best.any || is_better(tell, best.tell)) best = {true, at, tell};
   }
-  next_ = {};
+  path.asked.clear();
+  if (best.any && (!path.incumbent.any || is_better(best.tell, path.incumbent.tell))) {
+    path.incumbent = best;
+    path.unchanged = 0;
+  }
 }
 
-// False when every start has been made.
-bool Sweep::begin_next() {
-  incumbent_ = {};
-  block_ = 0;
-  unchanged_ = 0;
-  if (start_ < starts_.size()) {
-    free_ = start_ < held_from_ ? ~AxisSet{0} : ~axes({A::tp, A::pp});
-    ask_if_new(starts_[start_++]);
-    return true;
-  }
+// On to a block of which not all is known.
+void Sweep::advance(Path& path) {
+  do {
+    step(path);
+    path.ended = path.unchanged == std::size(kBlocks);
+  } while (!path.ended && !ask_block(path));
+}
+
+// From the best of all, once; false where that has been, or nothing fits.
+bool Sweep::begin_last() {
   if (finished_ || outcome_.top.empty()) return false;
   finished_ = true;
-  free_ = ~AxisSet{0};
-  ask_if_new(outcome_.top[0].at);
+  begin(outcome_.top[0].at, ~AxisSet{0});
   return true;
 }
 
 std::span<const Ask> Sweep::ask() {
-  asks_.clear();
-  while (asks_.empty()) {
-    step();
-    if (!incumbent_.any || unchanged_ == std::size(kBlocks)) {
-      if (!begin_next()) break;
-      continue;
+  if (!asks_.empty()) return asks_;  // the starts
+  for (;;) {
+    for (Path& path : paths_) {
+      if (!path.ended) advance(path);
     }
-    ask_block(kBlocks[block_] & free_);
-    block_ = (block_ + 1) % std::size(kBlocks);
-    ++unchanged_;
+    if (!asks_.empty() || !begin_last()) return asks_;
   }
-  return asks_;
 }
 
 void Sweep::tell(std::span<const Tell> answers) {
   ERATOS_CHECK(answers.size() == asks_.size());
-  for (std::size_t i = 0; i < answers.size(); ++i) take(asks_[i].at, answers[i]);
-}
-
-void Sweep::take(const Candidate& at, const Tell& tell) {
-  known_.emplace(index_of(space_, at), tell);
-  if (!next_.any || is_better(tell, next_.tell)) next_ = {true, at, tell};
-  settle(at, tell, space_, top_, outcome_);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    known_.emplace(index_of(space_, asks_[i].at), answers[i]);
+    settle(asks_[i].at, answers[i], space_, top_, outcome_);
+  }
+  asks_.clear();
+  asking_.clear();
 }
 
 double Sweep::progress() const {
-  return starts_.empty() ? 1
-                         : static_cast<double>(start_) / static_cast<double>(starts_.size() + 1);
+  if (paths_.empty()) return 1;
+  const auto ended =
+      std::count_if(paths_.begin(), paths_.end(), [](const Path& p) { return p.ended; });
+  return static_cast<double>(ended) / static_cast<double>(paths_.size() + (finished_ ? 0 : 1));
 }
 
 }  // namespace eratos::search

@@ -8,12 +8,14 @@
 //
 // It starts from the job's own values, where they are legal; then from every tp with every pp,
 // which are held, at the smallest micro-batch under full recomputation, which most often fits; and
-// in the end from the best of them with everything free. Worked example: axes of 4 and 3 values in
-// two blocks are at most 4 + 3 projections a round.
+// in the end from the best of them with everything free. All starts but the last go side by side, a
+// block each a batch, so that there is work for many threads. Worked example: axes of 4 and 3
+// values in two blocks are at most 4 + 3 projections a round.
 #pragma once
 
 #include <cstdint>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "eratos/search/method.h"
@@ -37,30 +39,36 @@ class Sweep final : public Method {
     Tell tell;
   };
 
+  // One start and where it has come to.
+  struct Path {
+    AxisSet free = ~AxisSet{0};  // axes that may move
+    Held incumbent;
+    std::vector<Candidate> asked;  // of the block, in order; legal all
+    std::size_t block = 0;         // asked next
+    std::size_t unchanged = 0;     // blocks in a row that changed nothing
+    bool ended = false;
+  };
+
   bool is_legal(const Candidate& at);
   std::vector<Candidate> starts();
-  bool begin_next();
+  void begin(const Candidate& at, AxisSet free);
+  bool begin_last();
   bool find_legal(Candidate& at);
-  void ask_if_new(const Candidate& at);
-  void ask_block(AxisSet block);
-  void step();
-  void take(const Candidate& at, const Tell& tell);
+  bool ask_block(Path& path);
+  bool ask_if_new(const Candidate& at);
+  void step(Path& path);
+  void advance(Path& path);
 
   const Space& space_;
   std::size_t top_;
   std::vector<const Rule*> rules_;
   Cursor cursor_;
-  std::vector<Candidate> starts_;
-  std::size_t start_ = 0;       // the next one
-  std::size_t held_from_ = 0;   // starts from here on hold tp and pp
-  AxisSet free_ = ~AxisSet{0};  // axes that may move
-  bool finished_ = false;       // the last start has been made
-  Held incumbent_;
-  Held next_;                  // the best of the block that is asked
-  std::size_t block_ = 0;      // asked next
-  std::size_t unchanged_ = 0;  // blocks in a row that changed nothing
+  std::size_t held_from_ = 0;  // starts from here on hold tp and pp
+  std::vector<Path> paths_;
+  bool finished_ = false;  // the last start has been made
   std::vector<Ask> asks_;
   std::unordered_map<std::uint64_t, Tell> known_;  // by index_of
+  std::unordered_set<std::uint64_t> asking_;       // in this batch
   Outcome outcome_;
 };
 

@@ -11,6 +11,7 @@ Cursor::Cursor(const Space& s)
 }
 
 void Cursor::set(std::size_t axis, std::size_t to) {
+  ++settings;
   at.at[axis] = static_cast<std::uint8_t>(to);
   apply(space, static_cast<AxisId>(axis), to, job);
 }
@@ -119,6 +120,11 @@ const TailCount& Tails::of_prefix() {
 void add(const TailCount& tail, Removed& to) {
   for (const auto& [rule, candidates] : tail.by_rule) to.by_rule[rule] += candidates;
   for (const auto& [axis, candidates] : tail.at_axis) to.at_axis[axis] += candidates;
+}
+
+void add(const Removed& some, Removed& to) {
+  for (std::size_t i = 0; i < some.by_rule.size(); ++i) to.by_rule[i] += some.by_rule[i];
+  for (std::size_t i = 0; i < kAxes; ++i) to.at_axis[i] += some.at_axis[i];
 }
 
 Count count(const Space& space) {

@@ -30,6 +30,7 @@ struct Cursor {
   Candidate at;
   job::JobSpec job;
   std::unique_ptr<job::CheckedJob> scratch;
+  std::uint64_t settings = 0;  // so far: what a walk costs, whatever the machine
 };
 
 // Rules by the axis at which they can be asked.
@@ -105,6 +106,7 @@ class Tails {
   const TailCount* last_ = nullptr;  // behind those
 };
 void add(const TailCount& tail, Removed& to);
+void add(const Removed& some, Removed& to);
 
 struct Count {
   std::uint64_t raw = 0;

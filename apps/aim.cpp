@@ -111,8 +111,8 @@ void read_prices(const Arguments& arguments, Wishes& out, Diagnostics& bad) {
     const Result<double> price =
         price_of(equals == std::string::npos ? text : text.substr(equals + 1));
     const auto twice = [&](const std::string& whose) {
-      bad.push_back({.message = fmt::format("`--price`: {} has two prices", whose),
-                     .cure = "say one"});
+      bad.push_back(
+          {.message = fmt::format("`--price`: {} has two prices", whose), .cure = "say one"});
     };
     if (!price) {
       bad.insert(bad.end(), price.error().begin(), price.error().end());
@@ -148,11 +148,11 @@ void read_front(const std::vector<std::string>& words, std::vector<Objective>& o
 
 }  // namespace
 
-bool is_front(const std::string& word) {
+bool is_front(const std::string& word, bool asked) {
   const std::vector<std::string> pieces = pieces_of(word);
-  return pieces.size() > 1 && std::any_of(pieces.begin(), pieces.end(), [](const std::string& p) {
-           return search::objective_of(p).has_value();
-         });
+  return (asked || pieces.size() > 1) &&
+         std::any_of(pieces.begin(), pieces.end(),
+                     [](const std::string& p) { return search::objective_of(p).has_value(); });
 }
 
 Result<Wishes> wishes_of(const Arguments& arguments, const std::vector<std::string>& front) {
@@ -217,11 +217,12 @@ Result<search::Aim> aim_of(const Wishes& wishes, const hardware::ClusterSpec& cl
   const double between = t.goodput.between_failures.value;
   const double lost = (wishes.failures.write + wishes.failures.restart).value;
   if (wishes.failures.mtbf_hours > 0 && between <= lost) {
-    bad.push_back({.message = fmt::format("on {} something fails every {:.3g} s, before a restart and "
-                                          "a checkpoint of {:.3g} s together are over",
-                                          cluster.name, between, lost),
-                   .cure = "say a longer --mtbf, fewer --nodes, or less --restart and "
-                           "--checkpoint-write"});
+    bad.push_back(
+        {.message = fmt::format("on {} something fails every {:.3g} s, before a restart and "
+                                "a checkpoint of {:.3g} s together are over",
+                                cluster.name, between, lost),
+         .cure = "say a longer --mtbf, fewer --nodes, or less --restart and "
+                 "--checkpoint-write"});
   }
   std::vector<Objective> asked{wishes.objective};
   for (const search::Limit& limit : wishes.limits) asked.push_back(limit.objective);

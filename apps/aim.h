@@ -25,8 +25,9 @@ struct Wishes {
   search::Failures failures;
 };
 
-// "step_time,cost": what --pareto is after; `word` stands by itself.
-bool is_front(const std::string& word);
+// "step_time,cost": what --pareto is after, which is `asked` for or not; one figure alone may be a
+// file's name where it is not.
+bool is_front(const std::string& word, bool asked);
 
 // `front`: words of that kind. Errors, all at once: what is unknown, without a unit, or said
 // without what it stands on.

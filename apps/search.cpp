@@ -1,6 +1,8 @@
 // eratos search JOB: which configuration should I run?
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -85,7 +87,7 @@ Result<Request> request_of(const Arguments& arguments) {
   for (const std::string& word : arguments.words) {
     if (is_axis(word)) {
       out.axes.push_back(word);
-    } else if (is_front(word)) {
+    } else if (is_front(word, arguments.has("--pareto"))) {
       out.front.push_back(word);
     } else {
       out.job.words.push_back(word);
@@ -155,9 +157,9 @@ std::unique_ptr<search::Method> make_method(const std::string& name, const Searc
 }
 
 // What an answer is after.
-constexpr const char* kAims[] = {"--objective", "--require", "--within", "--tokens",
-                                 "--price", "--mtbf", "--checkpoint-write", "--checkpoint-every",
-                                 "--restart"};
+constexpr const char* kAims[] = {
+    "--objective", "--require",          "--within",           "--tokens", "--price",
+    "--mtbf",      "--checkpoint-write", "--checkpoint-every", "--restart"};
 
 // "" when --explain-space, which only counts, is not asked for an answer as well.
 std::string count_fault(const Arguments& arguments) {
@@ -285,11 +287,21 @@ int run(Searched& s, const Arguments& arguments, search::Wanted wanted, SearchSt
   return kAnswered;
 }
 
+// A price that no cluster of the search can use is most likely a slip.
+void say_idle_prices(const Wishes& wishes, const std::vector<std::string>& parts) {
+  for (const auto& [part, price] : wishes.prices) {
+    if (std::find(parts.begin(), parts.end(), part) != parts.end()) continue;
+    std::fprintf(stderr, "search: `--price %s=%g` is used nowhere: no cluster here is of it\n",
+                 part.c_str(), price);
+  }
+}
+
 int search_once(const Request& request, const Wishes& wishes, const Arguments& arguments,
                 Format format) {
   Result<std::unique_ptr<Searched>> prepared = prepare_search(request, wishes);
   if (!prepared) return report_faults(prepared.error());
   Searched& s = **prepared;
+  say_idle_prices(wishes, {s.space.base.cluster.accelerator.name});
   if (arguments.has("--explain-space")) return explain_space(s.space, arguments, format);
   SearchStore store(arguments);
   const search::Wanted wanted{static_cast<std::size_t>(number_of(arguments, "--top", kTop)),
@@ -346,6 +358,9 @@ int search_sizes(const Request& request, const Wishes& wishes, const std::vector
     any = any || !all.back()->shown.empty();
     if (all.back()->answer.interrupted) break;
   }
+  std::vector<std::string> parts;
+  for (const auto& one : all) parts.push_back(one->space.base.cluster.accelerator.name);
+  if (!scaling.each.back()->interrupted) say_idle_prices(wishes, parts);
   const int found = scaling.each.back()->interrupted ? kInterrupted : any ? kAnswered : kDoesNotFit;
   return store.end(deliver(format == Format::json
                                ? report::scaling_json(scaling)

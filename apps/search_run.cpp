@@ -54,8 +54,10 @@ class Reporter {
       line += fmt::format(", best {:.1f} tokens/s/GPU",
                           1 / o.top[0].per_token / run_.space.base.cluster.gpus());
     }
-    if (share > 0.01 && share < 1) {
-      line += fmt::format(", about {:.0f} s of screens left", gone * (1 - share) / share);
+    // Of a sweep nobody knows how many steps it will take.
+    const double left = share > 0 ? gone * (1 - share) / share : 0;
+    if (screened_ > 0 && share > 0.01 && left >= 1) {
+      line += fmt::format(", about {:.0f} s of screens left", left);
     }
     std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
     std::fflush(stderr);

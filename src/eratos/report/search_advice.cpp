@@ -154,10 +154,12 @@ std::string basin_lines(const SearchAnswer& a) {
   const search::Basin b = search::basin_of(a.top[0].steps, best_of(a), figure_of(a));
   const auto& [low, high] = best_of(a).confidence.step;
   const double step = best_of(a).time.step.value;
+  const std::string steps = b.steps > 0
+                                ? fmt::format("{} of {} single steps that fit", b.within, b.steps)
+                                : std::string("no single step is legal and fits");
   std::string words = fmt::format(
-      "{}: {} of {} single steps that fit, and {} of {} others listed, are within the "
-      "band of error ({} to {})",
-      verdict(b), b.within, b.steps, rivals_listed(a), a.top.size() - 1,
+      "{}: {}{} {} of {} others listed, are within the band of error ({} to {})", verdict(b), steps,
+      b.steps > 0 ? ", and" : ";", rivals_listed(a), a.top.size() - 1,
       signed_percent(low.value / step - 1), signed_percent(high.value / step - 1));
   if (b.within + rivals_listed(a) > 0) words += "; measure before you choose among them";
   std::string out = labelled("around it", words);

@@ -124,7 +124,7 @@ std::optional<Value> recompute_of(Space& space, std::string_view word) {
   if (kind == "full" && bare)
     return recompute_value(space, whole(job::RecomputeMethod::uniform, 1));
   const auto layers = whole_number(rest, 1);
-  if (!layers) return std::nullopt;
+  if (!layers || *layers > space.base.model.layers()) return std::nullopt;
   if (kind == "full") return recompute_value(space, whole(job::RecomputeMethod::block, *layers));
   if (kind == "uniform") {
     return recompute_value(space, whole(job::RecomputeMethod::uniform, *layers));

@@ -149,13 +149,17 @@ class Reader {
     if (!value) {
       const std::vector<std::string> known = words_of(axis);
       const std::string near = known.empty() ? "" : nearest_name(one, known);
+      const bool of_layers = axis == AxisId::recompute &&
+                             (one.rfind("full:", 0) == 0 || one.rfind("uniform:", 0) == 0);
       faults_.push_back(
           said(word, "`" + one + "` is no value of axis " + std::string(facts_of(axis).name),
-               known.empty() && axis == AxisId::offload
+               of_layers ? "give 1 to " + std::to_string(space_.base.model.layers()) +
+                               ", as many layers as the model has"
+               : known.empty() && axis == AxisId::offload
                    ? "give percent, 0 to 100, or a range such as 25..100"
                : known.empty() ? "give whole numbers, or a range such as 1..8"
-               : near.empty() ? "use " + listed(known)
-                              : "did you mean `" + near + "`?"));
+               : near.empty()  ? "use " + listed(known)
+                               : "did you mean `" + near + "`?"));
       return;
     }
     const bool there = std::any_of(out.begin(), out.end(),

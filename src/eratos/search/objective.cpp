@@ -24,7 +24,12 @@ Result<Objective> objective_of(std::string_view word) {
   }
   const std::string near = nearest_name(word, known);
   std::string all;
-  for (const std::string& k : known) all += (all.empty() ? "" : ", ") + k;
+  for (const ObjectiveFacts& f : kObjectiveFacts) {
+    all += (all.empty() ? "" : ", ") + std::string(f.key);
+    // Two have another word that users write.
+    if (f.id == Objective::train_time) all += " (days)";
+    if (f.id == Objective::headroom) all += " (memory)";
+  }
   return fault({.message = "unknown objective `" + std::string(word) + "`",
                 .cure = near.empty() ? "known: " + all : "did you mean `" + near + "`?"});
 }

@@ -237,7 +237,7 @@ TEST(Foreign, EachKindSaysWhatItIs) {
   EXPECT_EQ(message_of("model: llama"), "not JSON at byte 1: `m`");
   EXPECT_EQ(message_of("{\"traceEvents\": []}"), "0 events, and no kernel of a device among them");
   EXPECT_EQ(message_of(trace_of(event("cpu_op", "aten::mm", 1, 2, 1))),
-            "1 events, and no kernel of a device among them");
+            "2 events, and no kernel of a device among them");
   EXPECT_EQ(message_of(three_steps(), {.step = 9}), "the trace has no step 9");
   EXPECT_EQ(message_of(three_steps(), {.device = 5}), "no kernel of device 5");
 }

@@ -357,7 +357,13 @@ class Matcher {
   std::optional<std::size_t> row_by_shape(const TracedKernel& k, int& op) {
     if (k.kind == KernelClass::communication) {
       if (!k.message.known || k.message.bytes <= 0) return std::nullopt;
-      return program_.find([&](const ops::Op& o) { return same_message(k.message, o); });
+      for (const bool exact : {true, false}) {
+        const auto row = program_.find([&](const ops::Op& o) {
+          return same_message(k.message, o) && (!exact || is_backward(o.pass) == k.backward);
+        });
+        if (row) return row;
+      }
+      return std::nullopt;
     }
     const bool product = k.kind == KernelClass::gemm || k.kind == KernelClass::gemm_part;
     if (!product && k.kind != KernelClass::attention) return std::nullopt;

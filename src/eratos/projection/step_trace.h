@@ -82,7 +82,7 @@ struct TracedKernel {
 
 // How the step's window was found.
 enum class StepWindow : std::uint8_t {
-  device,  // from the first kernel that the step launched to the first of the next step
+  device,  // from its first kernel on the stream that computes most to the next step's first there
   host,    // the host's annotation, and on to the last kernel that it launched
   whole,   // the trace has no steps: from its first kernel to its last
 };

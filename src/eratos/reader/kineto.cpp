@@ -166,7 +166,12 @@ Result<Kept> keep(const OpenTrace& open, const std::string& file, const TraceOpt
                   const Chosen& chosen, std::int64_t device) {
   Kept out;
   bool too_many = false;
-  // Kernels of a step may run when the host is a step ahead of them.
+  // Kernels of a step may run when the host is a step ahead of them; of a short trace, whose
+  // launches all fit into the device's queue, even later. What is later still is kept while it is
+  // little.
+  constexpr std::size_t kMostLate = 500'000;
+  std::vector<TraceEvent> late;
+  bool keep_late = true;
   const Nanoseconds length = std::max<Nanoseconds>(chosen.span.end - chosen.span.begin, 1);
   const Nanoseconds first = chosen.span.begin;
   const Nanoseconds last =
@@ -178,7 +183,14 @@ Result<Kept> keep(const OpenTrace& open, const std::string& file, const TraceOpt
     // Without steps what launched the first kernel lies before it.
     const bool near = e.end >= first && e.start <= last;
     if (e.on_device()) {
-      if (e.device == device && near) out.device.push_back(e);
+      if (e.device != device) return;
+      if (near) {
+        out.device.push_back(e);
+      } else if (keep_late && e.start > last) {
+        late.push_back(e);
+        keep_late = late.size() <= kMostLate;
+        if (!keep_late) late = {};
+      }
     } else if (chosen.number < 0 || near) {
       if (e.kind == EventKind::runtime && e.correlation >= 0 && launches(e.name)) {
         out.runtime.push_back(e);
@@ -191,6 +203,7 @@ Result<Kept> keep(const OpenTrace& open, const std::string& file, const TraceOpt
     too_many = out.size() > options.limits.step_events;
   });
   if (!read) return faults(read.error());
+  out.device.insert(out.device.end(), late.begin(), late.end());
   if (too_many) {
     return fault({{file, 0, 0},
                   fmt::format("a step of more than {} events", options.limits.step_events),
@@ -350,6 +363,19 @@ class Linker {
   Nanoseconds launched(const TraceEvent& kernel) const {
     const TraceEvent* call = call_of(kernel);
     return call == nullptr ? -1 : call->start;
+  }
+
+  // Of compute kernels; of several the lowest number.
+  std::int64_t busiest_stream() {
+    std::map<std::int64_t, Nanoseconds> busy;
+    for (const TraceEvent& e : kept_.device) {
+      if (classes_.of(e) < KernelClass::communication) busy[e.stream] += e.end - e.start;
+    }
+    std::int64_t best = -1;
+    for (const auto& [stream, time] : busy) {
+      if (best < 0 || time > busy.at(best)) best = stream;
+    }
+    return best;
   }
 
   void add(const TraceEvent& e) {
@@ -548,6 +574,9 @@ Result<TracedStep> read_trace_step(const OpenTrace& open, const std::string& fil
   step.end = chosen->span.end;
   step.window = chosen->number < 0 ? StepWindow::whole : StepWindow::host;
   if (chosen->number >= 0) {
+    // Streams of communication begin early and wait: the step turns where the busiest of the others
+    // does.
+    const std::int64_t main = linker.busiest_stream();
     std::optional<Nanoseconds> first;
     std::optional<Nanoseconds> first_of_next;
     Nanoseconds last = step.end;
@@ -555,11 +584,11 @@ Result<TracedStep> read_trace_step(const OpenTrace& open, const std::string& fil
       const Nanoseconds launched = linker.launched(e);
       if (launched < 0) continue;
       if (launched >= chosen->span.begin && launched < chosen->span.end) {
-        if (!first) first = e.start;
+        if (!first && e.stream == main) first = e.start;
         last = std::max(last, e.end);
       }
-      if (chosen->next && launched >= chosen->next->begin && launched < chosen->next->end &&
-          !first_of_next) {
+      if (chosen->next && e.stream == main && launched >= chosen->next->begin &&
+          launched < chosen->next->end && !first_of_next) {
         first_of_next = e.start;
       }
     }

@@ -6,7 +6,8 @@
 // so that memory depends on the step and not on the file. Which step? The one asked for; else, of
 // the complete ones, the one of median length (the first of several), for the first of a trace
 // often still warms up. Its window is the accelerator's where another step follows: from the first
-// kernel that it launched to the first that the next one launched. Else it is the host's
+// kernel that it launched on the stream that computes most to the first that the next one launched
+// there. Else it is the host's
 // annotation, drawn out to the last kernel that the step launched. A trace without steps (no
 // ProfilerStep#N) is one window from its first kernel to its last.
 //

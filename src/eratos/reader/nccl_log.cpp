@@ -250,7 +250,10 @@ class Log {
       ++values;
       --left;
     }
-    if (words.size() < 4 || !is_whole(words[1]) || (left != 4 && left != 8)) {
+    // All rows of a table are alike: a shorter one is where the log was cut off.
+    if (table_.rows.empty()) columns_ = words.size();
+    if (words.size() < 4 || !is_whole(words[1]) || (left != 4 && left != 8) ||
+        words.size() != columns_) {
       fail(fmt::format("a row of {} columns; 7, 8, 9, 11, 12 and 13 are known", words.size()),
            last ? "the log ends in the middle of a line: remove that line or run it again"
                 : "hand in the table as it was printed");
@@ -340,6 +343,7 @@ class Log {
   int line_ = 0;
   const Program* named_ = nullptr;
   bool in_table_ = false;
+  std::size_t columns_ = 0;
   bool failed_ = false;
   int iterations_ = 0;
   std::set<int> ranks_;

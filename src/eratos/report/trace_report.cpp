@@ -322,6 +322,10 @@ Page trace_page(const TraceAnswer& a) {
     page.notes.push_back(
         "no sizes were recorded: ops are matched by order or kind; record_shapes=True says more");
   }
+  if (step.shapes && a.match->matched == 0) {
+    page.notes.push_back(
+        "sizes were recorded, and none of them is of an op of the job: is JOB the job that ran?");
+  }
   for (const std::string& note : step.notes) page.notes.push_back("left out: " + note);
   return page;
 }

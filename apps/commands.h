@@ -34,6 +34,7 @@ struct Command {
   X(search,     "search",     "JOB",          1, kAnyNumber, "which configuration to run: the whole legal space, with a proof") \
   X(validate,   "validate",   "RUNS.csv ...", 1, kAnyNumber, "projections against measured runs")   \
   X(calibrate,  "calibrate",  "RUNS.csv ...", 1, kAnyNumber, "constants of parts and frameworks, fitted to measured runs; or those of kernels and collectives") \
+  X(measure,    "measure",    "JOB",          0, 1, "times of the job's kernels, blocks and collectives on a device at hand") \
   X(import_,    "import",     "JOB",          1, 1, "the normalised job, and where each value came from") \
   X(export_,    "export",     "JOB",          1, 1, "the job as another program's file")             \
   X(list,       "list",       "KIND",         1, 1, "what the catalogue knows")                     \
@@ -55,7 +56,7 @@ inline constexpr Command kCommands[] = {
 
 // Named in the manual, not built yet: refused by name instead of as a typing error.
 inline constexpr std::string_view kLaterCommands[] = {
-    "measure", "import-trace", "tune", "serve", "mcp"};
+    "import-trace", "tune", "serve", "mcp"};
 
 // What --help and the manual say of JOB.
 inline constexpr std::string_view kAboutJob =

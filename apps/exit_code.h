@@ -29,9 +29,9 @@ inline constexpr ExitMeaning kExitMeanings[] = {
     {kBadInput, "bad input: every fault as file:line:column: error: message"},
     {kEnvironment,
      "the environment: what --output or --store names cannot be written (no such folder, no right, "
-     "full, locked), or mpirun without eratos-mpi"},
+     "full, locked), mpirun without eratos-mpi, or a device or eratos-device that `measure` lacks"},
     {kBug, "a bug of eratos"},
-    {kInterrupted, "interrupted; `search` answers with the best so far"},
+    {kInterrupted, "interrupted; `search` answers with the best so far, `measure` keeps what is measured"},
 };
 
 }  // namespace eratos::apps

@@ -7,19 +7,20 @@ namespace eratos::apps {
 namespace {
 
 constexpr std::string_view kOneJob = " project memory check explain import export search ";
-constexpr std::string_view kJobs = " project memory check explain import export compare search ";
-constexpr std::string_view kProjections =
-    " project memory check explain validate compare search ";
+constexpr std::string_view kJobs =
+    " project memory check explain import export compare search measure ";
+constexpr std::string_view kProjections = " project memory check explain validate compare search ";
 constexpr std::string_view kAll =
     " project memory check explain compare schedule search import export list show validate "
-    "calibrate completion man ";
+    "calibrate measure completion man ";
 constexpr std::string_view kSchedule = " schedule ";
+constexpr std::string_view kMeasure = " measure ";
 constexpr std::string_view kDrawn = " project schedule ";
 
 constexpr Flag kFlags[] = {
     {"--cluster", "", Value::text, "C", false,
      "where it runs: a catalogue cluster, PART-NxM (N nodes of M), or a file", "",
-     " project memory check explain import export "},
+     " project memory check explain import export measure "},
     {"--cluster", "", Value::text, "C[,C...]", true,
      "where it runs; several are searched one by one and compared", "", " search "},
     {"--cluster", "", Value::text, "C", true,
@@ -28,12 +29,13 @@ constexpr Flag kFlags[] = {
      "the job with each value of a field, or hardware.FIELD=x1.5,x2 of its cluster", "",
      " compare "},
     {"--nodes", "", Value::count, "N", false, "the same cluster with N nodes", "",
-     " project memory check explain import export compare "},
+     " project memory check explain import export compare measure "},
     {"--nodes", "", Value::text, "N[..M]", false,
      "the same cluster with N nodes; 4..64: one search each of 4, 8, 16, 32, 64; or 4,6,8", "",
      " search "},
     {"--scale-batch", "", Value::none, "", false,
-     "the global batch grows with the accelerators from size to size; else it stays", "", " search "},
+     "the global batch grows with the accelerators from size to size; else it stays", "",
+     " search "},
     {"--set", "", Value::pair, "KEY=VALUE", true,
      "change a field of the normalised job, e.g. parallel.tp=4", "", kJobs},
     {"--env", "", Value::pair, "NAME=VALUE", true,
@@ -58,20 +60,22 @@ constexpr Flag kFlags[] = {
     {"--micro-batch", "", Value::index, "N", false,
      "the micro-batch that --trace draws op by op, counted from 0 (0)", "", " project "},
     {"--snapshot", "", Value::text, "FILE", false,
-     "write every allocation of one rank there, for pytorch.org/memory_viz; an existing file is kept",
+     "write every allocation of one rank there, for pytorch.org/memory_viz; an existing file is "
+     "kept",
      "", " memory "},
     {"--rank", "", Value::index, "N", false,
      "the pipeline rank of the timeline and of --snapshot, counted from 0 (the fullest)", "",
      " memory "},
     {"--calibration", "", Value::text, "FILE", false,
      "numbers of `eratos calibrate`, or your own, in place of the catalogue's", "",
-     " project memory check explain validate compare calibrate search "},
+     " project memory check explain validate compare calibrate search measure "},
     {"--require-fit", "", Value::none, "", false, "exit with 1 when the job does not fit", "",
      " project memory check compare "},
     {"--to", "", Value::text, "TARGET", false, "megatron, primus, nanotron or torchtitan",
      "megatron primus nanotron torchtitan", " export search "},
     {"--models", "", Value::text, "FILE", true,
-     "architectures of the runs, looked up before the catalogue; models_NAME.yaml first for NAME.csv",
+     "architectures of the runs, looked up before the catalogue; models_NAME.yaml first for "
+     "NAME.csv",
      "", " validate calibrate "},
     {"--mfu-min", "", Value::share, "SHARE", false,
      "leave rows whose stated MFU is lower out of the throughput figures, or of the fit", "",
@@ -83,11 +87,12 @@ constexpr Flag kFlags[] = {
      "fit the catalogue's own constants, from what is known of each class before any run", "",
      " calibrate "},
     {"--axes", "", Value::text, "AXIS=VALUES", true,
-     "tp=1,2,4 lists, pp=1..16 doubles, vpp!=8 excludes, mbs=job pins; rest=job pins all others", "",
-     " search "},
+     "tp=1,2,4 lists, pp=1..16 doubles, vpp!=8 excludes, mbs=job pins; rest=job pins all others",
+     "", " search "},
     {"--top", "", Value::count, "N", false,
      "configurations to list, no two of which cut the model alike (5)", "", " search "},
-    {"--threads", "", Value::count, "N", false, "threads of the search (all cores)", "", " search "},
+    {"--threads", "", Value::count, "N", false, "threads of the search (all cores)", "",
+     " search "},
     {"--best", "", Value::text, "FILE", false,
      "write the best configuration there, as --to says or as eratos YAML; an existing file is kept",
      "", " search "},
@@ -107,8 +112,8 @@ constexpr Flag kFlags[] = {
     {"--within", "", Value::text, "TIME", false,
      "--tokens trained in at most this: 30d, 36h; days<=30 says the same", "", " search "},
     {"--price", "", Value::text, "[PART=]PRICE", true,
-     "of an accelerator and hour, in any currency; before the cluster file's price_per_gpu_hour", "",
-     " search "},
+     "of an accelerator and hour, in any currency; before the cluster file's price_per_gpu_hour",
+     "", " search "},
     {"--mtbf", "", Value::text, "TIME[/gpu]", false,
      "mean time between failures of a node, 6000h, or of an accelerator, 50000h/gpu", "",
      " search "},
@@ -119,8 +124,10 @@ constexpr Flag kFlags[] = {
     {"--restart", "", Value::text, "TIME", false, "from a failure to work again: 10min", "",
      " search "},
     {"--method", "", Value::text, "NAME", false,
-     "exhaustive, with a proof (the default); sweep, block after block of axes from the job, without; "
-     "layers, which of them recompute and how they stand on stages, with a proof; anneal, chains of "
+     "exhaustive, with a proof (the default); sweep, block after block of axes from the job, "
+     "without; "
+     "layers, which of them recompute and how they stand on stages, with a proof; anneal, chains "
+     "of "
      "random steps that cool down, without",
      "exhaustive sweep layers anneal", " search "},
     {"--seed", "", Value::index, "N", false,
@@ -137,8 +144,7 @@ constexpr Flag kFlags[] = {
     {"--explain-space", "", Value::none, "", false,
      "count the candidates axis by axis, and what each rule removed", "", " search "},
     {"--pp", "", Value::count, "N", false,
-     "ranks of the pipeline; with --times, what the file says where it is left out", "",
-     kSchedule},
+     "ranks of the pipeline; with --times, what the file says where it is left out", "", kSchedule},
     {"--vpp", "", Value::count, "N", false,
      "chunks a rank; left out, what the schedule is made for (interleaved-1f1b: 2)", "", kSchedule},
     {"--micro-batches", "", Value::count, "N", false, "micro-batches of one step", "", kSchedule},
@@ -171,7 +177,8 @@ constexpr Flag kFlags[] = {
      "most a rank may hold, for schedules that take it: 40GiB, or stage-micro-batches", "",
      kSchedule},
     {"--hideable", "", Value::share, "SHARE", false,
-     "share of F and B that is communication, hidden where two run side by side (0)", "", kSchedule},
+     "share of F and B that is communication, hidden where two run side by side (0)", "",
+     kSchedule},
     {"--output-layer", "", Value::text, "WHERE", false,
      "on the last stage, or cut over all ranks and how they meet",
      "last-stage two-barriers one-barrier interlaced", kSchedule},
@@ -193,13 +200,13 @@ constexpr Flag kFlags[] = {
     {"--trace", "", Value::text, "FILE", false,
      "write a Chrome/Perfetto trace there; an existing file is kept", "", kDrawn},
     {"--svg", "", Value::text, "FILE", false, "write the picture there, as SVG", "", kDrawn},
-    {"--html", "", Value::text, "FILE", false,
-     "write the picture there, as a page to zoom and pan", "", kDrawn},
+    {"--html", "", Value::text, "FILE", false, "write the picture there, as a page to zoom and pan",
+     "", kDrawn},
     {"--from", "", Value::text, "TIME", false,
      "where the pictures begin: a time of their axis (the start of the step)", "", kDrawn},
     {"--to", "", Value::text, "TIME", false, "where they end (the end of the step)", "", kDrawn},
-    {"--ranks", "", Value::text, "A-B", false, "ranks they show, 3 or 2-5, counted from 0 (all)", "",
-     kDrawn},
+    {"--ranks", "", Value::text, "A-B", false, "ranks they show, 3 or 2-5, counted from 0 (all)",
+     "", kDrawn},
     {"--actions", "", Value::count, "N", false,
      "most actions drawn one by one; more are drawn as shares of time (20000; --trace: 400000)", "",
      kDrawn},
@@ -211,6 +218,29 @@ constexpr Flag kFlags[] = {
      " check explain import list show calibrate search "},
     {"--format", "", Value::text, "NAME", false, "text, json or csv", "text json csv",
      " validate "},
+    {"--plan", "", Value::none, "", false,
+     "print what would be measured, and what was made smaller to fit; needs no device", "",
+     kMeasure},
+    {"--device", "", Value::text, "NAME", false, "where to measure; ROCm is cuda (cpu)", "cpu cuda",
+     kMeasure},
+    {"--ranks", "", Value::count, "N", false,
+     "processes to start here, so that collectives among them are measured too (1)", "", kMeasure},
+    {"--threads", "", Value::count, "N", false,
+     "of a process on a processor (all, divided among the ranks)", "", kMeasure},
+    {"--device-memory", "", Value::text, "BYTES", false,
+     "what a piece of the plan must fit into: 12GB, 80GiB (the memory of the job's part)", "",
+     kMeasure},
+    {"--budget", "", Value::text, "TIME", false,
+     "how long to measure, 90s or 2m; what is left is listed, and --resume goes on (120s)", "",
+     kMeasure},
+    {"--resume", "", Value::none, "", false,
+     "add to what an earlier run of the same plan on the same device has measured", "", kMeasure},
+    {"--plan-file", "", Value::text, "FILE", false,
+     "measure this plan, of --plan --format plan, in place of JOB's", "", kMeasure},
+    {"--device-program", "", Value::text, "FILE", false,
+     "the program eratos-device (beside eratos, in libexec/eratos, or on the path)", "", kMeasure},
+    {"--format", "", Value::text, "NAME", false, "of --plan: text, json or plan (for --plan-file)",
+     "text json plan", kMeasure},
     {"--output", "-o", Value::text, "FILE", false,
      "write there instead of standard output; an existing file "
      "is kept",

@@ -1,7 +1,7 @@
 // Kernels that memory bounds: norms, activations, rotary angles, routing, losses, updates, copies.
 //
-// `rows` x `width` is the result: swiglu reads twice its width, a router writes width experts'
-// chances.
+// `rows` x `width` is what a kernel writes: swiglu reads twice its width and its backward writes
+// twice its result's, a router's width is its experts. A copy says `bytes` alone.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -62,13 +62,19 @@ std::int64_t least(std::int64_t rows, std::int64_t all) {
 std::unique_ptr<Work> make_elementwise(const Place& place, const Piece& piece) {
   const std::string what = piece.text("what");
   const std::string pass = piece.has("pass") ? piece.text("pass") : "forward";
-  const bool backward = pass == "backward" || pass == "dgrad";
-  if (!backward && pass != "forward" && pass != "step") {
+  // Sums of gradients are sums, and a copy is one whichever pass it serves.
+  const bool one_way = what == "residual" || what == "copy" || what == "optimizer";
+  const bool backward = !one_way && (pass == "backward" || pass == "dgrad");
+  if (!one_way && !backward && pass != "forward") {
     throw CannotMeasure("`" + what + "` has no pass `" + pass + "` that can be measured");
   }
-  const at::ScalarType type = dtype_of(piece);
+  // Whatever a copy moves, bytes are bytes.
+  const at::ScalarType type = what == "copy" ? at::kFloat : dtype_of(piece);
   const std::int64_t rows = piece.number("rows");
   const std::int64_t width = piece.number("width");
+  if (what != "copy" && (rows < 1 || width < 1)) {
+    throw CannotMeasure("`" + what + "` needs `rows` and `width`");
+  }
   const Formulas& fast = fast_formulas();
   const Formulas& plain = plain_formulas();
 
@@ -85,8 +91,9 @@ std::unique_ptr<Work> make_elementwise(const Place& place, const Piece& piece) {
     f.differentiable = {0, 1};
   } else if (what == "swiglu" || what == "gelu") {
     const bool gated = what == "swiglu";
+    const std::int64_t in = gated && !backward ? 2 * width : width;
     f.inputs = [=](std::int64_t r) -> Tensors {
-      return {random(place, {least(r, rows), gated ? 2 * width : width}, type)};
+      return {random(place, {least(r, rows), in}, type)};
     };
     const Activation kind = gated ? Activation::silu : Activation::gelu;
     f.fast = [=](const Tensors& x) { return fast.activation(x[0], kind, gated); };
@@ -145,18 +152,21 @@ std::unique_ptr<Work> make_elementwise(const Place& place, const Piece& piece) {
     };
     f.fast = fast_adam;
     f.plain = plain_adam;
-    if (backward) throw CannotMeasure("an optimizer's step has no backward");
   } else if (what == "copy") {
+    // Any kernel that streams: half of its bytes read, half written, in as many launches.
+    const std::int64_t launches = std::max<std::int64_t>(1, piece.number("launches", 1));
+    const auto element = static_cast<std::int64_t>(c10::elementSize(type));
+    const std::int64_t n =
+        std::max<std::int64_t>(1, piece.number("bytes") / 2 / element / launches);
     f.inputs = [=](std::int64_t r) -> Tensors {
-      return {random(place, {least(r, rows), width}, type),
-              random(place, {least(r, rows), width}, type)};
+      return {random(place, {least(r, n)}, type), random(place, {least(r, n)}, type)};
     };
-    f.fast = [](const Tensors& x) {
+    f.fast = [=](const Tensors& x) {
       at::Tensor to = x[1];
-      return to.copy_(x[0]);
+      for (std::int64_t i = 0; i < launches; ++i) to.copy_(x[0]);
+      return to;
     };
     f.plain = [](const Tensors& x) { return x[0]; };
-    if (backward) throw CannotMeasure("a copy has no backward");
   } else {
     throw CannotMeasure("`" + what + "` cannot be measured: no kernel of this program is named so");
   }

@@ -42,14 +42,14 @@ int run(const std::vector<std::string>& words) {
                 "error: `--ranks` starts ranks, and " + rank.by + " has started some already");
   }
   if (options.probe) {
-    const auto device = open_device(options.device, options.threads, Rank{});
+    const auto device = open_device(options.device, options.threads, options.cache_bytes, Rank{});
     std::printf("%s\n", device->name().c_str());
     return kAnswered;
   }
   const Plan plan = read_plan(options.plan);
   if (options.ranks > 1) return run_ranks(options.ranks, without_ranks(words));
 
-  const auto device = open_device(options.device, options.threads, rank);
+  const auto device = open_device(options.device, options.threads, options.cache_bytes, rank);
   if (rank.rank != 0) {
     device->follow(plan);
     return kAnswered;

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include <malloc.h>
+
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
@@ -138,10 +140,23 @@ void optimizer(Step& step) {
   }
 }
 
+// glibc serves large blocks by mapping fresh pages until one of them is freed, and then raises its
+// limits to these: a process that trains is there after its first step. Left to itself, a
+// measurement would pay for page faults or not as its heap happens to lie. Source: mallopt(3),
+// M_MMAP_THRESHOLD and M_TRIM_THRESHOLD, dynamic adjustment.
+void settle_heap() {
+#if defined(__GLIBC__)
+  constexpr int kMost = 32 << 20;  // DEFAULT_MMAP_THRESHOLD_MAX of 64 bits
+  ::mallopt(M_MMAP_THRESHOLD, kMost);
+  ::mallopt(M_TRIM_THRESHOLD, 2 * kMost);
+#endif
+}
+
 }  // namespace
 
 void count_memory(const Place& place) {
   if (!place.cpu()) return;
+  settle_heap();
   static Counting counting;
   constexpr std::uint8_t kAboveAllOthers = 255;
   c10::SetAllocator(c10::kCPU, &counting, kAboveAllOthers);

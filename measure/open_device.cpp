@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include <dlfcn.h>
+
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -123,18 +125,23 @@ class Torch : public Device {
     return std::make_unique<Guarded>(in_our_words([&] { return alone(plan, group); }), false);
   }
 
-  std::unique_ptr<Work> reference() override {
+  std::unique_ptr<Work> reference(Reference of) override {
     Piece piece;
-    piece.kind = "gemm";
+    const std::string format = place_.cpu() ? "fp32" : "bf16";
     const std::string size = place_.cpu() ? "384" : "4096";
-    piece.fields = {{"dtype", place_.cpu() ? "fp32" : "bf16"},
-                    {"pass", "forward"},
-                    {"m", size},
-                    {"n", size},
-                    {"k", size}};
-    Place small = place_;
-    small.cache = 0;  // one set: it shall tell of the clock alone
-    return in_our_words([&] { return make_gemm(small, piece); });
+    if (of == Reference::compute) {
+      piece.kind = "gemm";
+      piece.fields = {
+          {"dtype", format}, {"pass", "forward"}, {"m", size}, {"n", size}, {"k", size}};
+    } else {
+      piece.kind = "elementwise";
+      piece.fields = {{"what", "copy"}, {"bytes", std::to_string(4 * place_.cache)}};
+    }
+    Place once = place_;
+    once.cache = 0;  // one set of buffers, as each look shall be alike
+    return in_our_words([&] {
+      return of == Reference::compute ? make_gemm(once, piece) : make_elementwise(once, piece);
+    });
   }
 
   std::vector<MemoryPhase> memory(const Plan& plan,
@@ -174,9 +181,18 @@ class Torch : public Device {
   std::unique_ptr<Ranks> ranks_;
 };
 
+// libtorch tells OpenMP and MKL, but not an OpenBLAS that has threads of its own.
+void set_threads(int threads) {
+  at::set_num_threads(threads);
+  using Set = void (*)(int);
+  const auto set = reinterpret_cast<Set>(::dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
+  if (set != nullptr) set(threads);
+}
+
 }  // namespace
 
-std::unique_ptr<Device> open_device(const std::string& kind, int threads, const Rank& rank) {
+std::unique_ptr<Device> open_device(const std::string& kind, int threads, double cache,
+                                    const Rank& rank) {
   Place place;
   if (kind == "cuda") {
     const bool built = c10::impl::hasDeviceGuardImpl(c10::kCUDA);
@@ -203,11 +219,12 @@ std::unique_ptr<Device> open_device(const std::string& kind, int threads, const 
   } else {
     place.cache = last_level_cache_bytes();
   }
+  if (cache >= 0) place.cache = static_cast<std::int64_t>(cache);
   count_memory(place);
   if (threads < 1) {
     threads = std::max(1, processors() / (rank.by == "--ranks" ? rank.ranks : 1));
   }
-  at::set_num_threads(threads);
+  set_threads(threads);
   return std::make_unique<Torch>(place, threads, rank);
 }
 

@@ -36,6 +36,15 @@ double duration(const std::string& flag, const std::string& text) {
   return n;
 }
 
+// 0, 32000000, 1.5e9: bytes or a share, as a plain number.
+double plain(const std::string& flag, const std::string& text) {
+  char* end = nullptr;
+  const double n = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(n >= 0))
+    usage('`' + flag + ' ' + text + "` is no number of 0 or more");
+  return n;
+}
+
 }  // namespace
 
 Options read_options(const std::vector<std::string>& words) {
@@ -69,8 +78,10 @@ Options read_options(const std::vector<std::string>& words) {
       out.ranks = count(flag, next());
     else if (flag == "--threads")
       out.threads = count(flag, next());
+    else if (flag == "--cache")
+      out.cache_bytes = plain(flag, next());
     else if (flag == "--tolerance")
-      out.tolerance = std::strtod(next().c_str(), nullptr);
+      out.tolerance = plain(flag, next());
     else if (flag == "--resume")
       out.resume = true;
     else if (flag == "--force")
@@ -107,6 +118,7 @@ std::string help_text() {
          "  --resume           add to FILE and FILE.partial, measured here for the same plan\n"
          "  --force            replace them\n"
          "  --tolerance SHARE  of a result against its reference (by number format)\n"
+         "  --cache BYTES      what rotated buffers must exceed twice (the last-level cache)\n"
          "  --commit TEXT      of the checkout, for the provenance\n"
          "  --progress         a line on standard error a second\n"
          "  --probe            name the device and end\n";

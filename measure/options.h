@@ -12,9 +12,10 @@ struct Options {
   std::string device = "cpu";
   std::string commit;  // of the checkout that measures, for the provenance
   double budget_s = 120;
-  double tolerance = -1;  // < 0: as the number format explains
-  int ranks = 0;          // to start; 0: this process alone, or as a launcher has started it
-  int threads = 0;        // of a process; 0: all
+  double tolerance = -1;    // < 0: as the number format explains
+  double cache_bytes = -1;  // of the last level; < 0: as the system says
+  int ranks = 0;            // to start; 0: this process alone, or as a launcher has started it
+  int threads = 0;          // of a process; 0: all
   bool resume = false;
   bool force = false;
   bool progress = false;

@@ -27,7 +27,7 @@ const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all = {
       {"gemm", {"m", "n", "k"}, {"pass"}, ""},
       {"attention", {"batch", "seq_q", "seq_kv", "heads", "kv_heads", "head_dim"}, {"pass"}, ""},
-      {"elementwise", {"rows", "width"}, {"what"}, ""},
+      {"elementwise", {"bytes"}, {"what"}, ""},
       {"block", {"tokens", "hidden"}, {"what", "pass"}, "pass"},
       {"collective", {"ranks", "bytes"}, {"what"}, ""},
       {"memory", {"layers", "tokens", "hidden"}, {"phase"}, "phase"},

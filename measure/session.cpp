@@ -50,17 +50,23 @@ class Session {
     gather_groups();
   }
 
+  // Three rounds, as far as the budget goes: every piece; every piece once more, in new buffers and
+  // minutes later, as a median can be sure of itself and yet not come again; what is still unsure.
   int run() {
-    reference_work_ = device_.reference();
+    compute_ = device_.reference(Reference::compute);
+    memory_ = device_.reference(Reference::memory);
     watch_device();
-    pass(todo_, false);
-    // What was disturbed or is unsure gets a second try from what is left of the budget.
-    std::vector<std::size_t> again;
-    for (const std::size_t g : unsure_) {
-      if (wrong_.count(g) == 0) again.push_back(g);
-    }
-    pass(again, true);
-    reference_work_.reset();
+    round(todo_, 1);
+    std::vector<std::size_t> timed;
+    for (const auto& kept : kept_) timed.push_back(kept.first);
+    std::stable_partition(timed.begin(), timed.end(), [&](std::size_t g) { return unsure(g); });
+    round(timed, 2);
+    timed.erase(
+        std::remove_if(timed.begin(), timed.end(), [&](std::size_t g) { return !unsure(g); }),
+        timed.end());
+    round(timed, 3);
+    compute_.reset();
+    memory_.reset();
     device_.dismiss();
     return finish();
   }
@@ -85,123 +91,123 @@ class Session {
 
   State state() const { return device_.kind() == "cpu" ? cpu_state() : gpu_state(0).state; }
 
-  // A small product, as long ago: its median against that of the whole run says whether the machine
-  // is the same.
+  // A small product and a large copy, as long ago: do they take as long as at their best?
   void watch_device() {
-    std::vector<std::vector<double>> took(1);
-    reference_work_->sample(1, references_.empty() ? 20 : 5, took);
-    if (references_.empty()) took[0].erase(took[0].begin(), took[0].begin() + 10);
-    references_.push_back(summarise(took[0]).minimum);
-    const State now = state();
-    last_ = now;
-    most_.temperature_c = std::max(most_.temperature_c, now.temperature_c);
-    most_.power_w = std::max(most_.power_w, now.power_w);
-    if (!now.throttle.empty()) most_.throttle = now.throttle;
+    look(*compute_, computes_);
+    look(*memory_, copies_);
+    last_ = state();
+    most_.temperature_c = std::max(most_.temperature_c, last_.temperature_c);
+    most_.power_w = std::max(most_.power_w, last_.power_w);
+    if (!last_.throttle.empty()) most_.throttle = last_.throttle;
   }
 
-  // Did the reference take longer after this group than in the run at its best?
-  bool slower_than_usual() const {
-    const double best = *std::min_element(references_.begin(), references_.end());
-    return references_.back() > (1 + kNoise) * best;
+  static void look(Work& reference, std::vector<double>& took) {
+    std::vector<std::vector<double>> samples(1);
+    if (took.empty()) reference.sample(1, 10, samples);  // warm up
+    samples[0].clear();
+    reference.sample(1, took.empty() ? 10 : 3, samples);
+    took.push_back(summarise(samples[0]).minimum);
   }
 
-  void say_progress(std::size_t at, std::size_t of, const std::string& id, bool again) {
+  static bool slower_than_usual(const std::vector<double>& took) {
+    return took.back() > (1 + kNoise) * *std::min_element(took.begin(), took.end());
+  }
+
+  // By how much nine of ten looks exceeded the best.
+  static double drift(std::vector<double> took) {
+    std::sort(took.begin(), took.end());
+    return took[(took.size() - 1) * 9 / 10] / took.front() - 1;
+  }
+
+  void say_progress(std::size_t at, std::size_t of, const std::string& id, int round) {
     if (!options_.progress) return;
     const double now = spent();
     if (said_at_ >= 0 && now - said_at_ < 0.2) return;
     said_at_ = now;
     std::fprintf(stderr, "progress %zu/%zu %s%s %.0f s left\n", at, of, id.c_str(),
-                 again ? " again" : "", std::max(0.0, left()));
+                 round > 1 ? " again" : "", std::max(0.0, left()));
   }
 
-  void pass(const std::vector<std::size_t>& groups, bool again) {
+  void round(const std::vector<std::size_t>& groups, int round) {
     for (std::size_t at = 0; at < groups.size(); ++at) {
       const std::size_t g = groups[at];
       const std::string& id = plan_.pieces[plan_.groups[g].front()].id;
       if (interrupted() || left() <= 0) {
-        if (!again) why_[g] = interrupted() ? "interrupted" : "the budget was spent";
+        if (round == 1) why_[g] = interrupted() ? "interrupted" : "the budget was spent";
         continue;
       }
-      say_progress(at + 1, groups.size(), id, again);
+      say_progress(at + 1, groups.size(), id, round);
       try {
-        one(g, left() / static_cast<double>(groups.size() - at), again);
+        one(g, left() / static_cast<double>(groups.size() - at), round);
       } catch (const CannotMeasure& e) {
-        if (!again) why_[g] = e.what();
+        if (round == 1) why_[g] = e.what();
       }
       device_.release();
     }
   }
 
-  void one(std::size_t g, double share, bool again) {
+  void one(std::size_t g, double share, int round) {
     const std::vector<std::size_t>& group = plan_.groups[g];
-    if (plan_.pieces[group.front()].kind == "memory") {
-      const std::vector<MemoryPhase> phases = device_.memory(plan_, group);
-      for (std::size_t p = 0; p < group.size(); ++p) {
-        Measured m;
-        m.bytes_peak = phases[p].peak;
-        m.bytes_reserved = phases[p].reserved;
-        m.bytes_live = phases[p].live;
-        keep(group[p], m);
-      }
-      return;
-    }
+    if (plan_.pieces[group.front()].kind == "memory") return phases(group);
     const std::unique_ptr<Work> work = device_.make(plan_, group);
-    double allowed = 0;
-    double error = -1;
-    if (!again) {
-      error = work->check(allowed);
-      if (options_.tolerance >= 0) allowed = options_.tolerance;
-      if (!(error <= allowed)) {
-        wrong_[g] = error;
-        char text[160];
-        std::snprintf(
-            text, sizeof text,
-            "the result is wrong: %.3g from the reference in double precision, where %.3g "
-            "is allowed",
-            error, allowed);
-        throw CannotMeasure(text);
-      }
-    }
-    Timing timing = time_work(*work, group.size(), share, [] { return interrupted(); });
+    const double error = round == 1 ? checked(*work, g) : kept_[g].front().error;
+    const Timing timing = time_work(*work, group.size(), share, [] { return interrupted(); });
     if (timing.samples[0].empty()) {
-      why_[g] = "interrupted";
+      if (round == 1) why_[g] = "interrupted";
       return;
     }
     watch_device();
-    if (slower_than_usual()) timing.disturbed = true;
-    const bool unsure = timing.disturbed || !timing.narrow;
-    std::vector<Measured> found;
-    for (const std::vector<double>& samples : timing.samples) {
-      Measured m;
-      m.samples = samples;
+    const bool disturbed =
+        timing.disturbed || slower_than_usual(computes_) || slower_than_usual(copies_);
+    std::vector<Measured>& kept = kept_[g];
+    if (round > 1 && disturbed && !kept.front().disturbed) return;
+    const bool alone = kept.empty() || (kept.front().disturbed && !disturbed);
+    if (alone) kept.assign(group.size(), {});
+    for (std::size_t p = 0; p < group.size(); ++p) {
+      Measured& m = kept[p];
+      m.samples.insert(m.samples.end(), timing.samples[p].begin(), timing.samples[p].end());
       m.warm_up = timing.warm_up;
       m.calls = timing.calls;
       m.error = error;
-      m.disturbed = timing.disturbed;
+      m.disturbed = disturbed;
       m.notes = work->notes();
-      found.push_back(std::move(m));
+      keep(group[p], m);
     }
-    if (again && !better(g, timing, found)) return;
-    if (!again && unsure) unsure_.push_back(g);
-    if (again) {
-      for (std::size_t p = 0; p < found.size(); ++p) found[p].error = kept_[g].found[p].error;
-    }
-    kept_[g] = {timing.narrow, timing.disturbed, found};
-    for (std::size_t p = 0; p < group.size(); ++p) keep(group[p], found[p]);
   }
 
-  // A second try replaces the first where it was left alone and the first was not, else where its
-  // medians are surer.
-  bool better(std::size_t g, const Timing& timing, const std::vector<Measured>& found) {
-    const Kept& before = kept_[g];
-    if (timing.disturbed != before.disturbed) return !timing.disturbed;
-    double now = 0;
-    double then = 0;
-    for (std::size_t p = 0; p < found.size(); ++p) {
-      now = std::max(now, summarise(found[p].samples).interval);
-      then = std::max(then, summarise(before.found[p].samples).interval);
+  void phases(const std::vector<std::size_t>& group) {
+    const std::vector<MemoryPhase> found = device_.memory(plan_, group);
+    for (std::size_t p = 0; p < group.size(); ++p) {
+      Measured m;
+      m.bytes_peak = found[p].peak;
+      m.bytes_reserved = found[p].reserved;
+      m.bytes_live = found[p].live;
+      keep(group[p], m);
     }
-    return now < then;
+  }
+
+  double checked(Work& work, std::size_t g) {
+    double allowed = 0;
+    const double error = work.check(allowed);
+    if (options_.tolerance >= 0) allowed = options_.tolerance;
+    if (error <= allowed) return error;
+    ++wrong_;
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "the result is wrong: %.3g from the reference in double precision, where %.3g is "
+                  "allowed",
+                  error, allowed);
+    why_[g] = text;
+    throw CannotMeasure(text);
+  }
+
+  double interval(std::size_t g) const {
+    double widest = 0;
+    for (const Measured& m : kept_.at(g)) widest = std::max(widest, summarise(m.samples).interval);
+    return widest;
+  }
+  bool unsure(std::size_t g) const {
+    return kept_.at(g).front().disturbed || interval(g) > kNarrow;
   }
 
   void keep(std::size_t piece, const Measured& m) {
@@ -211,37 +217,26 @@ class Session {
   // What made the run noisy, in words; empty where nothing did.
   std::vector<std::string> noise() const {
     std::vector<std::string> out;
-    std::vector<double> sorted = references_;
-    std::sort(sorted.begin(), sorted.end());
-    const double drift = sorted[(sorted.size() - 1) * 9 / 10] / sorted.front() - 1;
-    if (drift > kNoise) {
-      out.push_back(
-          "the machine's speed changed: a product that is timed between the pieces took up to " +
-          percent(drift) + " longer than at its best in nine of ten looks");
+    for (const auto* looks : {&computes_, &copies_}) {
+      if (drift(*looks) <= kNoise) continue;
+      out.push_back("the machine's speed changed: a " +
+                    std::string(looks == &computes_ ? "product" : "copy") +
+                    " that is timed between the pieces took up to " + percent(drift(*looks)) +
+                    " longer than at its best in nine of ten looks");
     }
     std::size_t disturbed = 0;
     std::size_t wide = 0;
     for (const auto& kept : kept_) {
-      disturbed += kept.second.disturbed ? 1 : 0;
-      double interval = 0;
-      for (const Measured& m : kept.second.found) {
-        interval = std::max(interval, summarise(m.samples).interval);
-      }
-      wide += interval > kNoise ? 1 : 0;
+      disturbed += kept.second.front().disturbed ? 1 : 0;
+      wide += interval(kept.first) > kNoise / 2 ? 1 : 0;
     }
     const std::string of = " of " + std::to_string(kept_.size()) + " runs";
     if (10 * disturbed > kept_.size()) {
       out.push_back("something else ran on the machine during " + std::to_string(disturbed) + of);
     }
     if (wide > 0) {
-      out.push_back("the median is not sure to " + percent(kNoise) + " in " + std::to_string(wide) +
-                    of + ": more budget, or a quieter machine, would help");
-    }
-    if (device_.kind() == "cpu" && load_ > 0.5 + static_cast<double>(processors()) / 2) {
-      char text[120];
-      std::snprintf(text, sizeof text, "the load was %.2f on %d processors before the run began",
-                    load_, processors());
-      out.emplace_back(text);
+      out.push_back("the median is not sure to " + percent(kNoise / 2) + " in " +
+                    std::to_string(wide) + of + ": more budget, or a quieter machine, would help");
     }
     return out;
   }
@@ -263,8 +258,17 @@ class Session {
                            {"memory_mhz", mhz(last_.memory_clock_hz)},
                            {"most_celsius", number(std::max(0.0, most_.temperature_c))},
                            {"most_watts", number(std::max(0.0, most_.power_w))}};
-    std::vector<std::string> references;
-    for (const double s : references_) references.push_back(number(s));
+    if (device_.kind() == "cpu" && load_ + device_.threads() > processors() + 0.5) {
+      char text[160];
+      std::snprintf(text, sizeof text, "a load of %.2f on %d processors in the minute before",
+                    load_, processors());
+      notes.push_back(quoted(text));
+    }
+    const auto seconds = [](const std::vector<double>& all) {
+      std::vector<std::string> out;
+      for (const double s : all) out.push_back(number(s));
+      return list(out);
+    };
     return {{"source", quoted("eratos-device")},
             {"device", quoted(device_.name())},
             {"device_kind", quoted(device_.kind())},
@@ -281,7 +285,8 @@ class Session {
             {"load_1min", number(std::max(0.0, load_))},
             {"budget_s", number(options_.budget_s)},
             {"spent_s", number(spent())},
-            {"reference_s", list(references)},
+            {"product_s", seconds(computes_)},
+            {"copy_s", seconds(copies_)},
             {"noisy", noise.empty() ? "false" : "true"},
             {"notes", list(notes)}};
   }
@@ -312,10 +317,9 @@ class Session {
                  plan_.pieces.size(), spent(), noisy.empty() ? "" : ", noisy",
                  options_.output.c_str());
     if (interrupted()) return kInterrupted;
-    if (!wrong_.empty()) {
-      std::fprintf(stderr,
-                   "error: %zu results are wrong: this libtorch is not to be trusted here\n",
-                   wrong_.size());
+    if (wrong_ > 0) {
+      std::fprintf(stderr, "error: %d results are wrong: this libtorch is not to be trusted here\n",
+                   wrong_);
       return kEnvironment;
     }
     if (lines.empty()) {
@@ -324,12 +328,6 @@ class Session {
     }
     return kAnswered;
   }
-
-  struct Kept {
-    bool narrow = false;
-    bool disturbed = false;
-    std::vector<Measured> found;
-  };
 
   const Options& options_;
   const Plan& plan_;
@@ -340,13 +338,12 @@ class Session {
   Clock::time_point start_;
   double load_;
   State first_, last_, most_;
-  std::unique_ptr<Work> reference_work_;
-  std::vector<double> references_;
+  std::unique_ptr<Work> compute_, memory_;  // references
+  std::vector<double> computes_, copies_;   // seconds of each look at them
   std::vector<std::size_t> todo_;
-  std::vector<std::size_t> unsure_;
   std::map<std::size_t, std::string> why_;
-  std::map<std::size_t, double> wrong_;
-  std::map<std::size_t, Kept> kept_;
+  std::map<std::size_t, std::vector<Measured>> kept_;  // of each group that was timed
+  int wrong_ = 0;
   double said_at_ = -1;
 };
 

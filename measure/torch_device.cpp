@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 #include <utility>
 
 #include <ATen/Parallel.h>
@@ -191,12 +192,29 @@ void need_room(const Place& place, double bytes) {
                     " MB, and " + std::to_string(free / 1'000'000) + " MB are free");
 }
 
+// Cut from one pool of random numbers for each format, as drawing them anew for every buffer would
+// take longer than measuring. Its size is a prime, so that rows of a matrix do not repeat each
+// other.
 at::Tensor random(const Place& place, at::IntArrayRef shape, at::ScalarType type, double scale) {
+  constexpr std::int64_t kPool = 1'000'003;
+  static std::map<at::ScalarType, at::Tensor> pools;
+  static std::int64_t next = 0;
   const at::NoGradGuard none;
+  const at::TensorOptions options = at::TensorOptions(place.device).dtype(type);
+  at::Tensor& pool = pools[type];
+  if (!pool.defined()) pool = at::empty({kPool}, options).uniform_(-1, 1);
   double elements = 1;
   for (const std::int64_t n : shape) elements *= static_cast<double>(n);
   need_room(place, elements * static_cast<double>(c10::elementSize(type)));
-  return at::empty(shape, at::TensorOptions(place.device).dtype(type)).uniform_(-scale, scale);
+  at::Tensor out = at::empty(shape, options);
+  at::Tensor flat = out.view({-1});
+  for (std::int64_t at = 0; at < flat.numel();) {
+    const std::int64_t n = std::min(flat.numel() - at, kPool - next);
+    flat.narrow(0, at, n).copy_(pool.narrow(0, next, n));
+    at += n;
+    next = (next + n) % kPool;
+  }
+  return scale == 1 ? out : out.mul_(scale);
 }
 
 at::Tensor random_index(const Place& place, std::int64_t count, std::int64_t below) {

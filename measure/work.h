@@ -34,6 +34,8 @@ struct MemoryPhase {
   double live = -1;      // held at its end
 };
 
+enum class Reference { compute, memory };
+
 // One device of one process. Every function may throw CannotMeasure, OutOfMemory among it.
 class Device {
  public:
@@ -47,8 +49,9 @@ class Device {
   virtual int threads() const = 0;
 
   virtual std::unique_ptr<Work> make(const Plan& plan, const std::vector<std::size_t>& group) = 0;
-  // A small product whose time tells whether the device is as fast as it was a while ago.
-  virtual std::unique_ptr<Work> reference() = 0;
+  // What is timed now and then to see whether the device is as fast as it was: a small product, or
+  // a copy larger than the last-level cache.
+  virtual std::unique_ptr<Work> reference(Reference of) = 0;
   // One for each piece of a group of kind `memory`.
   virtual std::vector<MemoryPhase> memory(const Plan& plan,
                                           const std::vector<std::size_t>& group) = 0;
@@ -64,7 +67,9 @@ class Device {
 struct Rank;
 
 // `kind`: cpu or cuda. `threads`: of one process on a processor; 0 for all it may run on, divided
-// among the ranks of one host. Errors: Fault kEnvironment where there is no such device.
-std::unique_ptr<Device> open_device(const std::string& kind, int threads, const Rank& rank);
+// among the ranks of one host. `cache`: bytes of the last-level cache; < 0: as the system says.
+// Errors: Fault kEnvironment where there is no such device.
+std::unique_ptr<Device> open_device(const std::string& kind, int threads, double cache,
+                                    const Rank& rank);
 
 }  // namespace eratos::device

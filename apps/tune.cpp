@@ -1,4 +1,5 @@
 // eratos tune JOB -o DIR: which configuration to run, found with few measurements.
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -22,6 +23,7 @@
 #include "eratos/agent/scripted.h"
 #include "eratos/agent/seeds.h"
 #include "eratos/agent/session.h"
+#include "eratos/agent/tool_parts.h"
 #include "eratos/http/http.h"
 #include "eratos/reader/job_yaml.h"
 #include "eratos/reader/primus_target.h"
@@ -222,6 +224,24 @@ agent::Desk desk_of(agent::Session& session) {
   return desk;
 }
 
+// The fastest that a model has tried: refinement may measure them like what others found.
+void add_tried(agent::Desk& desk, agent::Refinement& refinement) {
+  constexpr std::size_t kMost = 8;
+  std::vector<const agent::Trial*> tried;
+  for (const auto& t : desk.session.trials()) {
+    const bool has_step = t->fits() && t->fidelity != agent::Fidelity::memory;
+    if (t->stage == desk.stage && has_step) tried.push_back(t.get());
+  }
+  std::stable_sort(tried.begin(), tried.end(), [](const agent::Trial* a, const agent::Trial* b) {
+    return a->projected.tokens_per_s_per_gpu.value > b->projected.tokens_per_s_per_gpu.value;
+  });
+  tried.resize(std::min(tried.size(), kMost));
+  for (const agent::Trial* t : tried) {
+    agent::Pinned at = agent::pinned_at(desk, desk.session.job_of(*t)->spec);
+    refinement.add(std::make_shared<const search::Space>(std::move(at.space)), at.at);
+  }
+}
+
 // The trial that the model chose, where its choice stands: with the user's wishes, which no figure
 // holds; without, the figures decide.
 const agent::Trial* choice_of(const Asked& asked, const std::optional<ModelStage>& model,
@@ -269,6 +289,10 @@ Result<Tuned> tune(const Asked& asked, agent::Session& session, const Arguments&
   if (seeds.searched && session.best() != nullptr) {
     agent::Refinement refinement(session, seeds.candidates);
     for (const agent::Discovery& d : i.found) refinement.add(d.space, d.at);
+    if (model) {
+      agent::Desk desk = desk_of(session);
+      add_tried(desk, refinement);
+    }
     refined = refinement.run();
     const bool on = asked.measurements > 0 && !session.workshop().measures_with().empty();
     stages.end("refinement", on,

@@ -178,6 +178,11 @@ Result<ModelStage> ask_model(const Arguments& arguments,
     Result<std::vector<std::string>> lines = journal.open(folder + "/transcript.jsonl");
     if (!lines) return faults(lines.error());
     before = *std::move(lines);
+    // Only a run that goes on has a beginning; what --force replaces is gone.
+    if (!arguments.has("--resume") && !before.empty()) {
+      if (const Result<void> kept = journal.keep(0); !kept) return faults(kept.error());
+      before.clear();
+    }
   }
   agent::Script script;
   const std::string replayed = arguments.value("--replay");

@@ -288,6 +288,15 @@ class TuneModel(unittest.TestCase):
             for name in ("trials.jsonl", "summary.json", "winner.yaml"):
                 self.assertEqual(r.files[name], whole.files[name], f"{name} cut at {cut}")
 
+    def test_a_run_that_is_replaced_leaves_no_answers_behind(self):
+        with ModelServer([calls(PROJECT), calls(FINISH)]) as server:
+            self.tune(server)
+        with ModelServer([calls(("list_axes", {})), calls(PROJECT), calls(FINISH)]) as server:
+            r = self.tune(server, "--force")
+            self.assertEqual(len(server.requests), 3)
+        self.assertEqual(r.model["turns"], 3)
+        self.assertEqual(sum(x["kind"] == "begin" for x in r.lines), 1)
+
     def test_wishes_in_plain_words_let_the_model_choose(self):
         script = [calls(("project", {"change": {"mbs": 2}})), calls(PROJECT),
                   calls(("finish", {"trial": 3, "cites": [1, 3],

@@ -155,6 +155,12 @@ Result<AnchorAnswer> anchor(const Arguments& arguments, Projected& projected) {
   const reader::Run as_row{.spec = run->spec, .measured = run->measured};
   const projection::Projection first =
       projection::project(checked, *calibration, job.options, *job.workspace);
+  if (first.time.step.value <= 0) {
+    return fault(
+        {.where = {.file = "--anchor " + out.run},
+         .message = "the anchor's run has no step" +
+                    (first.warnings.empty() ? "" : ": " + first.warnings.front().message)});
+  }
   const Seconds step =
       measured_step(run->measured, first.time.step,
                     projected_speed(as_row, first.throughput.tokens_per_s_per_gpu));

@@ -31,7 +31,7 @@ BARS = (0.03, 0.08)
 FILES = {True: "anchored_residuals.csv", False: "anchored_residuals_other_layout.csv"}
 
 HEAD = ["throughput", "anchors", "runs", "median abs error", "90th percentile", "mean error",
-        "inside the band", "alone: median", "90th percentile"]
+        "inside the band", "alone: median", "alone: 90th percentile"]
 
 INTRO = """`eratos validate RUNS.csv --anchored`: runs of one source that share model, accelerator, number format,
 micro-batch, sequence length and software ([USING](USING.md#validate)) on two sizes or more. The one on the
@@ -121,7 +121,7 @@ def memory_rows(by_source):
                     percent(percentile(errors, 0.9)), percent(percentile(alone, 0.5)),
                     percent(percentile(alone, 0.9))])
     return table(["peak memory", "kind", "runs", "median abs error", "90th percentile", "alone: median",
-                  "90th percentile"], out)
+                  "alone: 90th percentile"], out)
 
 
 def section(answers):

@@ -150,11 +150,11 @@ def section(answers):
                 f"{percent(BARS[0])}, {'met' if kept[0] else 'missed'}) and the 90th percentile "
                 f"{percent(f['p90'])} (bar {percent(BARS[1])}, {'met' if kept[1] else 'missed'}).\n")
     worst = sorted(of_bars, key=lambda r: -abs(r["error"]["throughput"]))[:10]
-    out += "\n" + table(
+    out += "\n### Anchored runs that are furthest off\n\n" + table(
         ["furthest off, of the named", "anchor", "error", "alone", "what differs besides size"],
         [[r["id"], r["anchor"], percent(r["error"]["throughput"], sign=True),
           percent(r["unanchored"]["throughput"], sign=True), " ".join(r["differs"])] for r in worst])
-    return out + "\n" + WHY + "\n" + memory_rows(by_source)
+    return out + "\n" + WHY + "\n### Peaks of anchored runs\n\n" + memory_rows(by_source)
 
 
 def picked(answers, takes):

@@ -34,6 +34,12 @@ bool is_size(const std::string& path) {
          path.rfind("cluster.", 0) == 0;
 }
 
+// Of a cluster that is written out, its size says enough.
+bool is_detail(const std::string& path) {
+  return path == "name" || (path.rfind("cluster.", 0) == 0 && path != "cluster.nodes" &&
+                            path != "cluster.gpus_per_node");
+}
+
 // "parallel.tp 4, here 8", sizes too.
 std::vector<std::string> differences(const job::JobSpec& run, const job::JobSpec& job) {
   const auto theirs = values_of(reader::job_to_node(run));
@@ -41,12 +47,12 @@ std::vector<std::string> differences(const job::JobSpec& run, const job::JobSpec
   std::vector<std::string> out;
   for (const auto& [path, value] : theirs) {
     const auto at = ours.find(path);
-    if (path == "name" || (at != ours.end() && at->second == value)) continue;
+    if (is_detail(path) || (at != ours.end() && at->second == value)) continue;
     out.push_back(
         fmt::format("{} {}, here {}", path, value, at == ours.end() ? "none" : at->second));
   }
   for (const auto& [path, value] : ours) {
-    if (path != "name" && theirs.count(path) == 0) {
+    if (!is_detail(path) && theirs.count(path) == 0) {
       out.push_back(fmt::format("{} none, here {}", path, value));
     }
   }

@@ -59,6 +59,8 @@ struct Explained {
   double anchored = 0;                             // with those after
   std::vector<calibration::Attributed> constants;  // those that it reads, in their table's order
 
+  double expected = 0;  // standard deviation of the residual, by the constants' spreads and noise
+
   double residual() const;                   // ln(measured / projected)
   double unexplained() const;                // ln(measured / anchored): the run's own
   double explained(CarriedPart part) const;  // of the residual

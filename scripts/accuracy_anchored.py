@@ -38,7 +38,8 @@ micro-batch, sequence length and software ([USING](USING.md#validate)) on two si
 fewest accelerators, of several the one most like the run in question, is measured; all larger ones are
 projected from it ([anchors](model/anchors.md)). *Alone* is the same run without an anchor. nanotron's
 runs are those of 20% MFU and more. Bars: median at most 3%, 90th percentile at most 8%, over the sources
-that are named.
+that are named (*). Of those meant, MaxText's runs on GPUs state neither micro-batch nor sequence, and arXiv
+2205.05198 has each model on one size.
 """
 
 WHY = """What an anchor cannot know, and rows that contradict one another, make the 90th percentile:

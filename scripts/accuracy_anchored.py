@@ -46,11 +46,11 @@ WHY = """What an anchor cannot know, and rows that contradict one another, make 
 
 - nanotron, most of the named runs. The chart's own spread is as wide: of runs of 20% MFU and more, those
   with and without ZeRO-1 that are alike in all else differ by 1.4% in the median and 12.2% at the 90th
-  percentile (64 pairs; of all 216 pairs, 73 by more than 1.5 times), and a run between a smaller and a
+  percentile (64 pairs; of all 216, those called a stall included, 73 by more than 1.5 times), and a run between a smaller and a
   larger twin lies 2.6 and 7.0% off the line through them (75 runs). 8B at tp 8 and micro-batches of 8 has
   an MFU of 0.356, 0.387, 0.337, 0.229 and 0.363 on 8, 16, 32, 64 and 128; at tp 2, pp 2 and
   micro-batches of 1 it loses 4% from one node to two with ZeRO-1 (0.407, 0.390), and three quarters
-  without (0.408, 0.091). A node says nothing of hosts that wait for one another across nodes, which the
+  without (0.408, 0.091, called a stall and not counted). A node says nothing of hosts that wait for one another across nodes, which the
   profile prices for pipelines of tensor-parallel ranks: too high for the first of the two, too low for
   the second.
 - DeepSeek-V4-Flash on MI355X without overlap: 843.5 TFLOPS on 8 accelerators, 378.6 on 16, 404 on 32; with

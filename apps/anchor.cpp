@@ -34,6 +34,12 @@ bool is_size(const std::string& path) {
          path.rfind("cluster.", 0) == 0;
 }
 
+// Of a cluster that is written out, its size says enough.
+bool is_detail(const std::string& path) {
+  return path == "name" || (path.rfind("cluster.", 0) == 0 && path != "cluster.nodes" &&
+                            path != "cluster.gpus_per_node");
+}
+
 // "parallel.tp 4, here 8", sizes too.
 std::vector<std::string> differences(const job::JobSpec& run, const job::JobSpec& job) {
   const auto theirs = values_of(reader::job_to_node(run));
@@ -41,12 +47,12 @@ std::vector<std::string> differences(const job::JobSpec& run, const job::JobSpec
   std::vector<std::string> out;
   for (const auto& [path, value] : theirs) {
     const auto at = ours.find(path);
-    if (path == "name" || (at != ours.end() && at->second == value)) continue;
+    if (is_detail(path) || (at != ours.end() && at->second == value)) continue;
     out.push_back(
         fmt::format("{} {}, here {}", path, value, at == ours.end() ? "none" : at->second));
   }
   for (const auto& [path, value] : ours) {
-    if (path != "name" && theirs.count(path) == 0) {
+    if (!is_detail(path) && theirs.count(path) == 0) {
       out.push_back(fmt::format("{} none, here {}", path, value));
     }
   }
@@ -155,6 +161,12 @@ Result<AnchorAnswer> anchor(const Arguments& arguments, Projected& projected) {
   const reader::Run as_row{.spec = run->spec, .measured = run->measured};
   const projection::Projection first =
       projection::project(checked, *calibration, job.options, *job.workspace);
+  if (first.time.step.value <= 0) {
+    return fault(
+        {.where = {.file = "--anchor " + out.run},
+         .message = "the anchor's run has no step" +
+                    (first.warnings.empty() ? "" : ": " + first.warnings.front().message)});
+  }
   const Seconds step =
       measured_step(run->measured, first.time.step,
                     projected_speed(as_row, first.throughput.tokens_per_s_per_gpu));

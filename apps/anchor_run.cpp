@@ -97,8 +97,11 @@ class WordReader {
 
   double positive(const std::string& key, const std::string& value) {
     const std::optional<double> number = text::double_of(value);
-    if (number && std::isfinite(*number) && *number > 0) return *number;
-    fault(fmt::format("`{}` is `{}`, not a positive number", key, value), "write a number above 0");
+    constexpr double kLeast = 1e-9;  // of a step in seconds, a speed, a peak: nobody measured less
+    constexpr double kMost = 1e12;   // or more
+    if (number && *number >= kLeast && *number <= kMost) return *number;
+    fault(fmt::format("`{}` is `{}`, not a number above 0 that can have been measured", key, value),
+          "write the figure in the unit of its name");
     return 0;
   }
 

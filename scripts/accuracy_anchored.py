@@ -31,25 +31,26 @@ BARS = (0.03, 0.08)
 FILES = {True: "anchored_residuals.csv", False: "anchored_residuals_other_layout.csv"}
 
 HEAD = ["throughput", "anchors", "runs", "median abs error", "90th percentile", "mean error",
-        "inside the band", "alone: median", "90th percentile"]
+        "inside the band", "alone: median", "alone: 90th percentile"]
 
 INTRO = """`eratos validate RUNS.csv --anchored`: runs of one source that share model, accelerator, number format,
 micro-batch, sequence length and software ([USING](USING.md#validate)) on two sizes or more. The one on the
 fewest accelerators, of several the one most like the run in question, is measured; all larger ones are
 projected from it ([anchors](model/anchors.md)). *Alone* is the same run without an anchor. nanotron's
 runs are those of 20% MFU and more. Bars: median at most 3%, 90th percentile at most 8%, over the sources
-that are named.
+that are named (*). Of those meant, MaxText's runs on GPUs state neither micro-batch nor sequence, and arXiv
+2205.05198 has each model on one size.
 """
 
 WHY = """What an anchor cannot know, and rows that contradict one another, make the 90th percentile:
 
 - nanotron, most of the named runs. The chart's own spread is as wide: of runs of 20% MFU and more, those
   with and without ZeRO-1 that are alike in all else differ by 1.4% in the median and 12.2% at the 90th
-  percentile (64 pairs; of all 216 pairs, 73 by more than 1.5 times), and a run between a smaller and a
+  percentile (64 pairs; of all 216, those called a stall included, 73 by more than 1.5 times), and a run between a smaller and a
   larger twin lies 2.6 and 7.0% off the line through them (75 runs). 8B at tp 8 and micro-batches of 8 has
   an MFU of 0.356, 0.387, 0.337, 0.229 and 0.363 on 8, 16, 32, 64 and 128; at tp 2, pp 2 and
   micro-batches of 1 it loses 4% from one node to two with ZeRO-1 (0.407, 0.390), and three quarters
-  without (0.408, 0.091). A node says nothing of hosts that wait for one another across nodes, which the
+  without (0.408, 0.091, called a stall and not counted). A node says nothing of hosts that wait for one another across nodes, which the
   profile prices for pipelines of tensor-parallel ranks: too high for the first of the two, too low for
   the second.
 - DeepSeek-V4-Flash on MI355X without overlap: 843.5 TFLOPS on 8 accelerators, 378.6 on 16, 404 on 32; with
@@ -121,7 +122,7 @@ def memory_rows(by_source):
                     percent(percentile(errors, 0.9)), percent(percentile(alone, 0.5)),
                     percent(percentile(alone, 0.9))])
     return table(["peak memory", "kind", "runs", "median abs error", "90th percentile", "alone: median",
-                  "90th percentile"], out)
+                  "alone: 90th percentile"], out)
 
 
 def section(answers):
@@ -150,11 +151,11 @@ def section(answers):
                 f"{percent(BARS[0])}, {'met' if kept[0] else 'missed'}) and the 90th percentile "
                 f"{percent(f['p90'])} (bar {percent(BARS[1])}, {'met' if kept[1] else 'missed'}).\n")
     worst = sorted(of_bars, key=lambda r: -abs(r["error"]["throughput"]))[:10]
-    out += "\n" + table(
+    out += "\n### Anchored runs that are furthest off\n\n" + table(
         ["furthest off, of the named", "anchor", "error", "alone", "what differs besides size"],
         [[r["id"], r["anchor"], percent(r["error"]["throughput"], sign=True),
           percent(r["unanchored"]["throughput"], sign=True), " ".join(r["differs"])] for r in worst])
-    return out + "\n" + WHY + "\n" + memory_rows(by_source)
+    return out + "\n" + WHY + "\n### Peaks of anchored runs\n\n" + memory_rows(by_source)
 
 
 def picked(answers, takes):

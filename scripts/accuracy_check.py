@@ -12,6 +12,8 @@ TOLERANCES = [
     ("Throughput by family", "90th percentile", 0.5),
     ("Memory by family", "median abs error", 0.2),
     ("Memory by family", "90th percentile", 0.5),
+    ("Anchored on a smaller run", "median abs error", 0.5),
+    ("Anchored on a smaller run", "90th percentile", 1.0),
     ("Ranking", "regret, median group", 0.5),
     ("Ranking", "regret, 90% of groups", 1.0),
     ("Picks", "figure", 0.5),

@@ -71,3 +71,12 @@ row, = runs["rows"]
 assert (row["id"], row["anchor"], row["differs"]) == ("primus-8b-8n", "primus-8b-1n", [])
 assert abs(row["error"]["throughput"] - (speed / EIGHT_NODES - 1)) < 1e-9
 assert runs["summary"]["all"]["throughput"]["n"] == 1
+
+# Groups: the suspect run anchors nothing, tp 8 is nearer to 4 than to 1, another micro-batch or software is
+# no kin; made-up times of a toy.
+runs = eratos("validate", "jobs/anchored_runs.csv", "--models", "jobs/models.yaml", "--anchored",
+              "--format", "json")
+assert [(r["id"], r["anchor"], r["differs"]) for r in runs["rows"]] == [
+    ("large-tp1", "small-tp1", []), ("large-tp8", "small-tp4", ["parallel.tp"])], runs["rows"]
+assert runs["summary"]["same_layout"]["throughput"]["n"] == 1
+assert runs["summary"]["all"]["anchors"] == 2

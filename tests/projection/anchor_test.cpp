@@ -64,6 +64,11 @@ TEST(Anchor, TellsWhereTheResidualWent) {
   const double told = e.explained(CarriedPart::kernels) + e.explained(CarriedPart::launch) +
                       e.explained(CarriedPart::communication);
   EXPECT_NEAR(told + e.unexplained(), e.residual(), 1e-9);
+  double variance = 0.04 * 0.04;
+  for (const Attributed& each : e.constants) {
+    variance += std::pow(each.parameter->spread * each.slope, 2);
+  }
+  EXPECT_NEAR(e.expected, std::sqrt(variance), 0.01) << "slopes hardly move within 10%";
   EXPECT_GT(e.anchored, e.projected);
   EXPECT_LT(e.anchored, e.measured);
   EXPECT_GT(e.explained(CarriedPart::kernels), 0.8 * told) << "compute is nearly all of this step";

@@ -112,7 +112,12 @@ Explained explain(Trial& trial, double measured, std::span<const Parameter> para
   find_slopes(trial, figure, here, out.constants);
   std::erase_if(out.constants, [](const Attributed& c) { return std::abs(c.slope) < kLeastSlope; });
   std::vector<double> first;
-  for (const Attributed& c : out.constants) first.push_back(c.slope);
+  double variance = calibration::kRunNoise * calibration::kRunNoise;
+  for (const Attributed& c : out.constants) {
+    first.push_back(c.slope);
+    variance += c.parameter->spread * c.parameter->spread * c.slope * c.slope;
+  }
+  out.expected = std::sqrt(variance);
   for (int step = 0; step < kMostSteps; ++step) {
     if (step > 0) find_slopes(trial, figure, here, out.constants);
     calibration::attribute(std::log(measured) - here, out.constants);

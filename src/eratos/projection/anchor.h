@@ -13,11 +13,13 @@
 // A framework's constants hold for jobs of the same profile and generation, a part's for the same
 // part.
 //
-// Worked example: Llama 3.1 8B in fp8 on 8 MI325X is projected at 15,566 tokens/s/GPU and was
-// measured at 16,224: the step is 4.1% shorter than projected, of which kernels take most; 64 are
-// then projected at 16,2xx where 16,186 were measured (docs/model/anchors.md). Assumes: what makes
-// one run of a model slower than projected makes the next one so; a slow node or a throttled
-// accelerator in the anchor is carried as well, less the share that is taken for its own.
+// Worked example: Llama 3.1 8B in fp8 on 8 MI325X is projected at 8.42 s a step and was measured at
+// 8.08 s (16,224 tokens/s/GPU): -4.1%, of which kernels take -2.9% and the run keeps -1.2%. 64 of
+// them are then projected at 16,050 tokens/s/GPU instead of 15,584, where 16,186 were measured
+// (tests/apps/anchor_test.py).
+//
+// Assumes: what makes one run of a model slower than projected makes the next one so; a slow node
+// or a throttled accelerator in the anchor is carried as well, less the run's own share.
 #pragma once
 
 #include <optional>
@@ -56,6 +58,8 @@ struct Explained {
   double projected = 0;                            // with the constants before
   double anchored = 0;                             // with those after
   std::vector<calibration::Attributed> constants;  // those that it reads, in their table's order
+
+  double expected = 0;  // standard deviation of the residual, by the constants' spreads and noise
 
   double residual() const;                   // ln(measured / projected)
   double unexplained() const;                // ln(measured / anchored): the run's own

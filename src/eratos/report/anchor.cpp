@@ -17,6 +17,7 @@ using projection::Explained;
 using text::Node;
 
 constexpr double kLeastShown = 5e-4;  // what would print as 0.0%
+constexpr double kDoubtful = 3;       // standard deviations: one run in 370 by chance
 constexpr CarriedPart kStepParts[] = {CarriedPart::kernels, CarriedPart::launch,
                                       CarriedPart::communication};
 
@@ -101,6 +102,14 @@ Table carried_table(const AnchorAnswer& a) {
 // What the table leaves out.
 std::vector<std::string> remarks(const AnchorAnswer& a) {
   std::vector<std::string> out = a.notes;
+  const auto doubt = [&](const std::optional<Explained>& e, std::string_view what) {
+    if (!e || std::abs(e->residual()) <= kDoubtful * e->expected) return;
+    out.push_back(fmt::format(
+        "its {} is {:.0f} times as far off as constants spread: is it a run of this job?", what,
+        std::abs(e->residual()) / e->expected));
+  };
+  doubt(a.anchor.step, "step");
+  doubt(a.anchor.peak, "peak");
   int small = 0;
   for (const CarriedConstant& c : a.constants) {
     if (!c.carried) {
@@ -120,6 +129,7 @@ Node explained_node(const Explained& e, bool step) {
   Node out = Node::mapping();
   out.set("ratio", number(e.measured / e.projected));
   out.set("log", number(e.residual()));
+  out.set("expected_log", number(e.expected));
   Node by = Node::mapping();
   if (step) {
     for (const CarriedPart part : kStepParts) {

@@ -59,6 +59,9 @@ constexpr Flag kFlags[] = {
      "times that a device took for the job's pieces, of `eratos measure`, in place of modelled "
      "ones",
      "", " project "},
+    {"--measured", "", Value::text, "FILE", false,
+     "project the rows of this file's part with its measured pieces; others are skipped", "",
+     " validate "},
     {"--mode", "", Value::text, "NAME", false,
      "simulate, hybrid (with --measured, the default) or both, side by side by module",
      "simulate hybrid both", " project "},
@@ -77,7 +80,8 @@ constexpr Flag kFlags[] = {
      " memory "},
     {"--calibration", "", Value::text, "FILE", false,
      "numbers of `eratos calibrate`, or your own, in place of the catalogue's", "",
-     " project memory check explain validate compare calibrate search measure import-trace tune mcp "},
+     " project memory check explain validate compare calibrate search measure import-trace tune "
+     "mcp "},
     {"--require-fit", "", Value::none, "", false, "exit with 1 when the job does not fit", "",
      " project memory check compare "},
     {"--to", "", Value::text, "TARGET", false, "megatron, primus, nanotron or torchtitan",
@@ -338,7 +342,7 @@ constexpr Flag kFlags[] = {
      "", " import-trace "},
     {"--force", "", Value::none, "", false, "let --output replace an existing file", "", kWriters},
 
-    {"--measured", "", Value::text, "FILE", false, "", "", " memory check explain validate "},
+    {"--measured", "", Value::text, "FILE", false, "", "", " memory check explain "},
     {"--mode", "", Value::text, "NAME", false, "", "",
      " memory check explain import export search "},
     {"--anchor", "", Value::text, "RUN", false, "", "",

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "eratos/projection/hybrid.h"
 #include "eratos/report/json.h"
 #include "eratos/report/quantity.h"
 #include "eratos/report/time_parts.h"
@@ -28,7 +29,7 @@ std::string measured_by(const HybridAnswer& h) {
   std::string out = p.device.empty() ? "an unnamed device" : p.device;
   if (!p.date_utc.empty()) out += ", " + p.date_utc.substr(0, 10);
   if (!p.libtorch.empty()) out += ", libtorch " + p.libtorch;
-  if (!p.source.empty()) out += ", by " + p.source;
+  if (!p.source.empty()) out += ", " + p.source;
   return out;
 }
 
@@ -96,7 +97,8 @@ Table both_rows(const Answer& a) {
                {"measured", Align::right},
                {"measured/simulated", Align::right}});
   const auto row = [&](const std::string& name, Seconds s, Seconds m, bool strong = false) {
-    if (s.value <= 0 && m.value == 0) return;
+    constexpr double kLeastShare = 5e-4;  // what would print as 0
+    if (max(s, m) < simulated.step * kLeastShare) return;
     table.row({name, seconds_number(s, simulated.step), seconds_number(m, simulated.step),
                s.value > 0 ? ratio(m / s) : ""},
               strong);

@@ -51,6 +51,12 @@ constexpr Flag kFlags[] = {
     {"--schedule", "", Value::text, "NAME", false,
      "order the pipeline by this one of `eratos list schedules`; auto, the framework's own", "",
      " memory check explain "},
+    {"--measured", "", Value::text, "FILE", false,
+     "times that a device took for the job's pieces, of `eratos measure`, in place of modelled ones", "",
+     " project "},
+    {"--mode", "", Value::text, "NAME", false,
+     "simulate, hybrid (with --measured, the default) or both, side by side by module",
+     "simulate hybrid both", " project "},
     {"--micro-batch", "", Value::index, "N", false,
      "the micro-batch that --trace draws op by op, counted from 0 (0)", "", " project "},
     {"--snapshot", "", Value::text, "FILE", false,
@@ -241,9 +247,8 @@ constexpr Flag kFlags[] = {
      "", kAll},
     {"--force", "", Value::none, "", false, "let --output replace an existing file", "", kAll},
 
-    {"--measured", "", Value::text, "FILE", false, "", "",
-     " project memory check explain validate "},
-    {"--mode", "", Value::text, "NAME", false, "", "", kOneJob},
+    {"--measured", "", Value::text, "FILE", false, "", "", " memory check explain validate "},
+    {"--mode", "", Value::text, "NAME", false, "", "", " memory check explain import export search "},
     {"--anchor", "", Value::text, "RUN", false, "", "", kOneJob},
 };
 

@@ -10,7 +10,9 @@
 #include "apps/numbers.h"
 #include "apps/output.h"
 #include "apps/pictures.h"
+#include "eratos/projection/hybrid.h"
 #include "eratos/projection/picture.h"
+#include "eratos/reader/measured.h"
 #include "eratos/report/compare.h"
 #include "eratos/report/json.h"
 #include "eratos/report/page.h"
@@ -103,11 +105,46 @@ int draw(const Projected& p, const Arguments& arguments) {
   return write_pictures(timeline, *view, arguments);
 }
 
+enum class Mode { simulate, hybrid, both };
+
+// --mode; without it, hybrid where there are measurements. Errors: wrong use, in words.
+Result<Mode> mode_of(const Arguments& arguments) {
+  const bool measured = arguments.has("--measured");
+  const std::string word = arguments.value("--mode", measured ? "hybrid" : "simulate");
+  if (word == "simulate") return Mode::simulate;
+  if (!measured) {
+    return fault({.message = fmt::format(
+                      "`--mode {}` needs measurements: add --measured FILE, or `eratos measure` first",
+                      word)});
+  }
+  if (is_drawn(arguments) || arguments.value("--schedule") == "all") {
+    return fault({.message = "pictures and --schedule all are of simulations: add --mode simulate"});
+  }
+  return word == "both" ? Mode::both : Mode::hybrid;
+}
+
+// The job with measured pieces in it.
+int run_measured(Projected& p, Mode mode, Format format, const Arguments& arguments) {
+  const Result<calibration::Measured> measured =
+      reader::read_measured(arguments.value("--measured"));
+  if (!measured) return report_faults(measured.error());
+  const projection::HybridProjection hybrid = projection::project(
+      p.job->checked, p.job->calibration, *measured, p.job->options, *p.job->workspace);
+  p.projection = hybrid.projection;
+  report::Answer answer = answer_of(p);
+  answer.hybrid = &hybrid.hybrid;
+  if (mode == Mode::both) answer.simulated = &hybrid.simulated;
+  const std::string text = render_project(answer, format, arguments);
+  return deliver(text, arguments, fit_code(arguments, p.projection.memory.fits));
+}
+
 }  // namespace
 
 int run_project(const Arguments& arguments) {
   const Result<Format> format = format_of(arguments, kAnswerFormats);
   if (!format) return report_usage(format.error().front().message);
+  const Result<Mode> mode = mode_of(arguments);
+  if (!mode) return report_usage(mode.error().front().message);
   const bool drawn = is_drawn(arguments);
   if (arguments.has("--micro-batch") && !arguments.has("--trace")) {
     return report_usage("`--micro-batch` says what --trace draws op by op");
@@ -121,8 +158,9 @@ int run_project(const Arguments& arguments) {
     if (drawn) return report_usage("pictures are of one schedule: name it with --schedule");
     return compare_schedules(arguments, *format);
   }
-  const Result<Projected> projected = project_job(arguments);
+  Result<Projected> projected = project_job(arguments);
   if (!projected) return report_faults(projected.error());
+  if (*mode != Mode::simulate) return run_measured(*projected, *mode, *format, arguments);
   if (drawn) {
     if (const int code = draw(*projected, arguments); code != kAnswered) return code;
   }

@@ -7,6 +7,7 @@
 #include "eratos/kernel/kernel.h"
 #include "eratos/lower/lower.h"
 #include "eratos/lower/step.h"
+#include "eratos/projection/measured_prices.h"
 #include "eratos/projection/state.h"
 #include "eratos/schedule/steady.h"
 
@@ -163,12 +164,17 @@ void rank_memory(const job::CheckedJob& job, const memory::StateRules& state,
   memory::stage_memory(programs, rank_input(job, frame, rank, w), state, job.spec->framework, out);
 }
 
+double step_op_price(const ops::Op& op, const Pricing& pricing) {
+  return pricing.measured != nullptr ? pricing.measured->price(op, nullptr).seconds
+                                     : price(op, pricing);
+}
+
 StepPrice step_price(const job::CheckedJob& job, const Pricing& pricing,
                      const std::vector<ops::Op>& ops) {
   StepPrice out;
   double host = 0;
   for (const ops::Op& op : ops) {
-    const double t = price(op, pricing);
+    const double t = step_op_price(op, pricing);
     const auto* c = std::get_if<ops::Collective>(&op.work);
     if (c == nullptr || op.stream != ops::Stream::dp) {
       out.optimizer += t;

@@ -60,6 +60,8 @@ struct StepPrice {
   double gather_share = 0;
   double optimizer = 0;
 };
+// Of one once-a-step op, as it was measured where it was.
+double step_op_price(const ops::Op& op, const Pricing& pricing);
 StepPrice step_price(const job::CheckedJob& job, const Pricing& pricing,
                      const std::vector<ops::Op>& ops);
 
@@ -76,6 +78,13 @@ double gathered_tensors(const job::CheckedJob& job, const Workspace& w, int rank
 // What the host adds to a step once, on the rank that waits longest for it: the one of most tensors.
 double host_step(const job::CheckedJob& job, double most_tensors);
 double host_step(const job::CheckedJob& job, const Workspace& w);
+
+// project() in its halves: lowers the job as an answer needs it, and answers with these prices.
+void prepare_for_answer(const job::CheckedJob& job, Workspace& w);
+Projection answer_of(const job::CheckedJob& job, const calibration::Calibration& calibration,
+                     const Pricing& pricing, const Options& options, Workspace& w);
+// Trained parameters whose state a rank holds.
+double owned_parameters(const job::CheckedJob& job, const Workspace& w, int rank);
 
 // Simulates the job's schedule, times being there: w.timing.
 Result<void> simulated_step(const job::CheckedJob& job, Workspace& w);

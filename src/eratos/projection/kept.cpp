@@ -7,6 +7,7 @@
 #include "eratos/base/check.h"
 #include "eratos/lower/lower.h"
 #include "eratos/projection/compose.h"
+#include "eratos/projection/measured_prices.h"
 #include "eratos/projection/state.h"
 
 namespace eratos::projection {
@@ -198,6 +199,8 @@ void add_axes(std::uint32_t axes, const Pricing& pricing, TimesKey& key) {
 
 const ProgramTime* times_of(const job::CheckedJob& job, const Pricing& pricing, bool split,
                             Workspace& w) {
+  // Measured times are one job's: they are not kept.
+  if (pricing.measured != nullptr) return pricing.measured->times();
   KeptPrograms& kept = *w.active;
   const job::JobSpec& spec = *job.spec;
   const std::uint64_t prices = number_of(pricing, w);

@@ -7,6 +7,7 @@
 
 #include "eratos/lower/lower.h"
 #include "eratos/projection/compose.h"
+#include "eratos/projection/measured_prices.h"
 #include "eratos/projection/state.h"
 #include "eratos/projection/workspace.h"
 
@@ -50,6 +51,13 @@ collective::GroupPlacement pair_of(int a, int b, int stride, const hardware::Clu
   return pair;
 }
 
+// One message by the link model, or as it was measured.
+double link_time(ops::CollectiveKind kind, Bytes bytes, const collective::GroupPlacement& placement,
+                 const Pricing& pricing) {
+  if (pricing.measured != nullptr) return pricing.measured->link(kind, bytes, placement).seconds;
+  return collective::time_of(kind, bytes, placement, pricing.links).value;
+}
+
 // What leaves a stage, as whole tensors or as parts that are gathered behind.
 double sending(const job::CheckedJob& job, const Pricing& pricing, Bytes bytes,
                const collective::GroupPlacement& pair) {
@@ -57,12 +65,12 @@ double sending(const job::CheckedJob& job, const Pricing& pricing, Bytes bytes,
   const bool scattered = job.spec->framework.overlap.pp_scattered && job.parallel.tp > 1 &&
                          !job.parallel.sequence_parallel;
   if (!scattered) {
-    return collective::time_of(CollectiveKind::send_recv, bytes, pair, pricing.links).value;
+    return link_time(CollectiveKind::send_recv, bytes, pair, pricing);
   }
   const auto& group = pricing.placements[static_cast<std::size_t>(Axis::tp)];
   const Bytes part = bytes / job.parallel.tp;
-  return collective::time_of(CollectiveKind::send_recv, part, pair, pricing.links).value +
-         collective::time_of(CollectiveKind::all_gather, bytes, group, pricing.links).value;
+  return link_time(CollectiveKind::send_recv, part, pair, pricing) +
+         link_time(CollectiveKind::all_gather, bytes, group, pricing);
 }
 
 Picoseconds rounded(const ChunkTime& t) { return to_picoseconds(Seconds{t.duration}); }
@@ -76,7 +84,7 @@ Picoseconds rounded(const ChunkTime& t) { return to_picoseconds(Seconds{t.durati
 schedule::OutputLinks output_links(const job::CheckedJob& job, const Pricing& pricing, Bytes hidden) {
   const auto& place = pricing.placements[static_cast<std::size_t>(Axis::pp)];
   const auto price = [&](ops::CollectiveKind kind, Bytes bytes) {
-    return to_picoseconds(collective::time_of(kind, bytes, place, pricing.links));
+    return to_picoseconds(Seconds{link_time(kind, bytes, place, pricing)});
   };
   const OutputLayer output = job.parallel.output_layer;
   const double wide = output == OutputLayer::interlaced ? 1.0 : 2.0;
@@ -110,14 +118,9 @@ double waiting(double forward, double backward) {
                   : 0.0;
 }
 
-struct Counts {
-  double forward = 0;
-  double backward = 0;
-  double input_gradient = 0;
-  double weight_gradient = 0;
-};
+}  // namespace
 
-Counts counts_of(const job::CheckedJob& job, const Workspace& w, int rank, int part) {
+PassCounts counts_of(const job::CheckedJob& job, const Workspace& w, int rank, int part) {
   const schedule::Schedule& schedule = schedule_of(job);
   const double m = schedule::micro_batches_of(shape_of(job), schedule.placement);
   if (part == parallel::chunks_of(job.parallel)) {
@@ -126,7 +129,7 @@ Counts counts_of(const job::CheckedJob& job, const Workspace& w, int rank, int p
   }
   if (!schedule.splits_backward) return {m, m, 0, 0};
   if (!schedule.side_by_side) return {m, 0, m, m};
-  Counts n{m, 0, 0, 0};
+  PassCounts n{m, 0, 0, 0};
   for (const schedule::Action& a : w.order.of(rank)) {
     if (a.chunk != part) continue;
     if (a.kind == schedule::Kind::backward) n.backward += 1;
@@ -135,8 +138,6 @@ Counts counts_of(const job::CheckedJob& job, const Workspace& w, int rank, int p
   }
   return n;
 }
-
-}  // namespace
 
 void fill_links(const job::CheckedJob& job, const Pricing& pricing, Workspace& w) {
   const job::JobSpec& spec = *job.spec;
@@ -354,7 +355,7 @@ RankTotal total_of(const job::CheckedJob& job, const Workspace& w, int rank) {
   RankTotal total;
   for (int part = 0; part < parts; ++part) {
     const PartTime& t = part_time(w, rank * parts + part);
-    const Counts n = counts_of(job, w, rank, part);
+    const PassCounts n = counts_of(job, w, rank, part);
     const std::array<std::pair<const ChunkTime*, double>, 4> passes{
         {{&t.forward, n.forward},
          {&t.backward, n.backward},

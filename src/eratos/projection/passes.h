@@ -56,6 +56,16 @@ OnePass longest_pass(const job::CheckedJob& job, const Workspace& w, int rank);
 // ranks, whole backwards. Overlap does not change it: what communication beside them costs is left out.
 double kernels_of_step(const job::CheckedJob& job, const Pricing& pricing, const Workspace& w);
 
+// How often a step of a rank runs each pass of one of its parts. Of a schedule that mixes whole and split
+// backwards it needs w.order.
+struct PassCounts {
+  double forward = 0;
+  double backward = 0;
+  double input_gradient = 0;
+  double weight_gradient = 0;
+};
+PassCounts counts_of(const job::CheckedJob& job, const Workspace& w, int rank, int part);
+
 // A rank's whole step by streams and modules, and its passes' time without waiting. Needs w.parts and,
 // for a schedule that mixes whole and split backwards, w.order.
 struct RankTotal {

@@ -128,12 +128,25 @@ Shape shape_of_elements(double elements, std::initializer_list<double> rows) {
   return {1, elements};
 }
 
-// The tensor that an op is about: what it writes first, or else reads.
+// The tensor that an op is about: the largest that it writes, or else reads.
 const ops::Tensor* subject_of(const ops::Op& op, const ops::Program* program) {
   if (program == nullptr) return nullptr;
-  if (!op.writes.empty()) return &program->tensors[op.writes[0]];
-  if (!op.reads.empty()) return &program->tensors[op.reads[0]];
-  return nullptr;
+  const ops::Tensor* found = nullptr;
+  const auto look = [&](const auto& ids) {
+    for (const ops::TensorId id : ids) {
+      const ops::Tensor& t = program->tensors[id];
+      if (found == nullptr || t.elements > found->elements) found = &t;
+    }
+  };
+  look(op.writes);
+  if (found == nullptr) look(op.reads);
+  return found;
+}
+
+// Indices are moved as numbers of the activations' format are: the bytes are what counts.
+DType format_of(const ops::Tensor& t, DType activation) {
+  const bool number = t.dtype == DType::fp32 || t.dtype == DType::fp16 || t.dtype == DType::bf16;
+  return number ? t.dtype : activation;
 }
 
 double expert_rows_of(const job::CheckedJob& job) {
@@ -158,7 +171,7 @@ Piece elementwise_piece(const ops::Op& op, const ops::Program* program, const jo
         shape_of_elements(t->elements, {c.shard_tokens(), c.tokens(), expert_rows_of(job)});
     out.rows = shape.rows;
     out.width = shape.width;
-    return {out, t->dtype};
+    return {out, format_of(*t, c.activation)};
   }
   if (out.what == ElementwiseWhat::optimizer) {
     out.rows = owned_parameters;

@@ -12,7 +12,6 @@
 
 #include "eratos/base/crc32.h"
 #include "eratos/lower/lower.h"
-#include "eratos/lower/step.h"
 #include "eratos/projection/compose.h"
 #include "eratos/projection/pieces.h"
 #include "eratos/projection/state.h"
@@ -186,9 +185,7 @@ class Planner {
   }
 
   void steps(int rank) {
-    const lower::RankParameters n = lower::rank_parameters(job_, w_.lowered, rank);
-    const double owned =
-        n.dense / lower::dense_shards(job_) + n.expert / lower::expert_shards(job_);
+    const double owned = owned_parameters(job_, w_, rank);
     for (const ops::Op& op : w_.lowered.step_ops[static_cast<std::size_t>(rank)]) {
       run(op, nullptr, 1, owned);
     }

@@ -3,8 +3,10 @@
 #include <variant>
 
 #include "eratos/lower/lower.h"
+#include "eratos/lower/step.h"
 #include "eratos/projection/compose.h"
 #include "eratos/projection/likeness.h"
+#include "eratos/projection/measured_prices.h"
 #include "eratos/projection/passes.h"
 #include "eratos/projection/routing.h"
 #include "eratos/projection/state.h"
@@ -117,6 +119,7 @@ double answer_time(const job::CheckedJob& job, const Pricing& pricing, Workspace
   std::vector<StepTime> steps;
   for (int rank = 0; rank < pp; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
+    if (pricing.measured != nullptr) pricing.measured->own(owned_parameters(job, w, rank));
     steps.push_back(
         step_time(job, step_price(job, pricing, w.lowered.step_ops[r]), passes[r]));
     const schedule::RankTime& t = w.timing.ranks[r];
@@ -164,11 +167,12 @@ double answer_time(const job::CheckedJob& job, const Pricing& pricing, Workspace
     out.bubble = Seconds{0};
   }
   for (std::size_t i = 0; i < kModules; ++i) out.by_module[i] = Seconds{sum.module[i]};
+  if (pricing.measured != nullptr) pricing.measured->own(owned_parameters(job, w, rank));
   for (const ops::Op& op : w.lowered.step_ops[static_cast<std::size_t>(rank)]) {
     const auto* c = std::get_if<ops::Collective>(&op.work);
     const bool on_dp = c != nullptr && op.stream == ops::Stream::dp;
     const double share = on_dp ? steps[static_cast<std::size_t>(rank)].dp_share : 1.0;
-    out.by_module[static_cast<std::size_t>(op.module)] += Seconds{share * price(op, pricing)};
+    out.by_module[static_cast<std::size_t>(op.module)] += Seconds{share * step_op_price(op, pricing)};
   }
   return flops;
 }
@@ -200,13 +204,26 @@ void answer_throughput(const job::CheckedJob& job, double flops_per_step, Second
 
 }  // namespace
 
+double owned_parameters(const job::CheckedJob& job, const Workspace& w, int rank) {
+  const lower::RankParameters n = lower::rank_parameters(job, w.lowered, rank);
+  return n.dense / lower::dense_shards(job) + n.expert / lower::expert_shards(job);
+}
+
+void prepare_for_answer(const job::CheckedJob& job, Workspace& w) {
+  prepare(job, w, ops::mean_of_most(spread_of(job), job.parallel.ep));
+}
+
 Projection project(const job::CheckedJob& job, const calibration::Calibration& calibration,
                    const Options& options, Workspace& w) {
+  prepare_for_answer(job, w);
+  return answer_of(job, calibration, make_pricing(job, calibration), options, w);
+}
+
+Projection answer_of(const job::CheckedJob& job, const calibration::Calibration& calibration,
+                     const Pricing& pricing, const Options& options, Workspace& w) {
   Projection out;
-  prepare(job, w, ops::mean_of_most(spread_of(job), job.parallel.ep));
   fill_held(job, w);
   answer_parameters(job, w, out.parameters);
-  const Pricing pricing = make_pricing(job, calibration);
   fill_times(job, pricing, w);
   const auto peaks = fill_peaks(job, w);
   if (!peaks) {

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "eratos/kernel/kernel.h"
+#include "eratos/projection/measured_prices.h"
 
 namespace eratos::projection {
 
@@ -35,7 +36,9 @@ double experts_of(const ops::Op& op) {
   return g != nullptr && g->experts && op.pass != ops::Pass::wgrad ? g->groups : 0.0;
 }
 
-void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, Half half, PassTime& out) {
+template <class Prices>
+void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, Half half,
+               const Prices& prices, PassTime& out) {
   out = PassTime{};
   std::array<double, kStreams> communication{};
   std::array<double, kStreams> overlappable{};  // weighted by time
@@ -43,7 +46,8 @@ void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, Half ha
   const job::ModuleSet& graphed = pricing.job->spec->graph_modules;
   for (const ops::Op& op : list) {
     if (!runs(op, half)) continue;
-    const double t = price(op, pricing);
+    const OpPrice priced = prices(op);
+    const double t = priced.seconds;
     if (const auto* c = std::get_if<ops::Collective>(&op.work)) {
       const auto s = static_cast<std::size_t>(op.stream);
       communication[s] += t;
@@ -56,7 +60,7 @@ void time_pass(const std::vector<ops::Op>& list, const Pricing& pricing, Half ha
       owner[s] = op.module;
     } else {
       out.compute += t;
-      if (!graphed.test(index_of(op.module))) {
+      if (priced.launched && !graphed.test(index_of(op.module))) {
         out.kernels += op.kernels;
         out.experts += experts_of(op);
       }
@@ -224,12 +228,16 @@ double price(const ops::Op& op, const Pricing& pricing) {
   return collective::time_of(c, placement, pricing.links).value * c.repeats;
 }
 
-void time_program(const ops::Program& program, const Pricing& pricing, bool split, ProgramTime& out) {
-  time_pass(program.forward, pricing, Half::both, out.forward);
-  time_pass(program.backward, pricing, Half::both, out.backward);
+namespace {
+
+template <class Prices>
+void time_with(const ops::Program& program, const Pricing& pricing, bool split,
+               const Prices& prices, ProgramTime& out) {
+  time_pass(program.forward, pricing, Half::both, prices, out.forward);
+  time_pass(program.backward, pricing, Half::both, prices, out.backward);
   if (split) {
-    time_pass(program.backward, pricing, Half::input_gradient, out.input_gradient);
-    time_pass(program.backward, pricing, Half::weight_gradient, out.weight_gradient);
+    time_pass(program.backward, pricing, Half::input_gradient, prices, out.input_gradient);
+    time_pass(program.backward, pricing, Half::weight_gradient, prices, out.weight_gradient);
   }
   out.layer = program.input != ops::kNoTensor && program.output != ops::kNoTensor;
   out.moe = false;
@@ -246,6 +254,19 @@ void time_program(const ops::Program& program, const Pricing& pricing, bool spli
   }
   again &= ~pricing.job->spec->graph_modules;
   out.recomputed = static_cast<double>(again.count());
+}
+
+}  // namespace
+
+void time_program(const ops::Program& program, const Pricing& pricing, bool split,
+                  ProgramTime& out) {
+  const auto model = [&](const ops::Op& op) { return OpPrice{price(op, pricing), true}; };
+  time_with(program, pricing, split, model, out);
+}
+
+void time_program(const ops::Program& program, const Pricing& pricing,
+                  const std::function<OpPrice(const ops::Op&)>& prices, ProgramTime& out) {
+  time_with(program, pricing, true, prices, out);
 }
 
 namespace {
@@ -292,42 +313,95 @@ bool sends_block(const job::CheckedJob& job) {
   return !job.spec->overlap.p2p || (rules.pp_interleaved_only && !interleaved);
 }
 
-ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs, ChunkPass pass,
-                     const Pricing& pricing) {
-  const auto& spec = *pricing.job->spec;
-  const auto& host = spec.framework.host;
-  ChunkTime out;
+namespace {
+
+// What the host goes through in a pass of one chunk.
+struct HostWork {
+  double kernels = 0;
+  double experts = 0;
   double layers = 0;
   double moe_layers[2] = {0, 0};  // layers with experts, without shared ones and with
   double recomputed = 0;
+
+  void add(const ProgramTime& p, ChunkPass pass, double times) {
+    if (pass == ChunkPass::weight_gradient) return;
+    if (p.layer) layers += times;
+    if (p.moe) moe_layers[p.shared ? 1 : 0] += times;
+    if (pass != ChunkPass::forward) recomputed += times * p.recomputed;
+  }
+};
+
+double host_seconds(const HostWork& work, ChunkPass pass, double per_layer, bool moe_overlap,
+                    const job::JobSpec& spec) {
+  const framework::HostCosts& host = spec.framework.host;
+  return (work.kernels * host.per_kernel.value + work.experts * host.per_local_expert.value +
+          work.moe_layers[0] * moe_layer_host(spec, moe_overlap, false) +
+          work.moe_layers[1] * moe_layer_host(spec, moe_overlap, true) +
+          work.recomputed * host.per_recompute.value) *
+             (1.0 - spec.graph_share) +
+         work.layers * per_layer +
+         (pass == ChunkPass::weight_gradient ? 0.0 : host.per_micro_batch.value);
+}
+
+// Measured modules have their launches in them: the host's part of those stands beside what is
+// left, and sets the pace only where the job's own framework takes longer for all of the pass.
+ChunkTime time_measured_chunk(const ops::StageProgram& stage, const ProgramTime* programs,
+                              ChunkPass pass, const Pricing& pricing) {
+  const job::JobSpec& spec = *pricing.job->spec;
+  ChunkTime out;
+  HostWork beside_device;
+  HostWork all;
+  double spanned = 0;
+  for (const ops::StageItem& item : stage.items) {
+    const ProgramTime& p = programs[item.program];
+    const PassOrigin& origin = pricing.measured->origin(item.program, pass);
+    add(out.sum, pass_of(p, pass), item.repeat);
+    spanned += origin.spanned * item.repeat;
+    all.kernels += origin.kernels * item.repeat;
+    all.experts += origin.experts * item.repeat;
+    all.add(p, pass, item.repeat);
+    if (!origin.whole) beside_device.add(p, pass, item.repeat);
+  }
+  if (pass == ChunkPass::weight_gradient && all.kernels <= 0) return out;
+  beside_device.kernels = out.sum.kernels;
+  beside_device.experts = out.sum.experts;
+  const double per_layer = layer_host(*pricing.job);
+  const bool moe_overlap = spec.overlap.moe_a2a;
+  out.host = host_seconds(beside_device, pass, per_layer, moe_overlap, spec);
+  out.duration = beside(out.sum.device(), out.host, overlap_exponent(pricing));
+  if (spanned > 0) {
+    out.duration = std::max(out.duration, host_seconds(all, pass, per_layer, moe_overlap, spec));
+  }
+  out.longest = out.duration;
+  return out;
+}
+
+}  // namespace
+
+ChunkTime time_chunk(const ops::StageProgram& stage, const ProgramTime* programs, ChunkPass pass,
+                     const Pricing& pricing) {
+  if (pricing.measured != nullptr) return time_measured_chunk(stage, programs, pass, pricing);
+  const auto& spec = *pricing.job->spec;
+  ChunkTime out;
+  HostWork work;
   for (const ops::StageItem& item : stage.items) {
     const ProgramTime& p = programs[item.program];
     add(out.sum, pass_of(p, pass), item.repeat);
-    if (pass == ChunkPass::weight_gradient) continue;
-    if (p.layer) layers += item.repeat;
-    if (p.moe) moe_layers[p.shared ? 1 : 0] += item.repeat;
-    if (pass != ChunkPass::forward) recomputed += item.repeat * p.recomputed;
+    work.add(p, pass, item.repeat);
   }
   if (pass == ChunkPass::weight_gradient && out.sum.kernels <= 0) return out;
+  work.kernels = out.sum.kernels;
+  work.experts = out.sum.experts;
   const double per_layer = layer_host(*pricing.job);
-  const auto host_of = [&](bool moe_overlap) {
-    return (out.sum.kernels * host.per_kernel.value +
-            out.sum.experts * host.per_local_expert.value +
-            moe_layers[0] * moe_layer_host(spec, moe_overlap, false) +
-            moe_layers[1] * moe_layer_host(spec, moe_overlap, true) +
-            recomputed * host.per_recompute.value) *
-               (1.0 - spec.graph_share) +
-           layers * per_layer +
-           (pass == ChunkPass::weight_gradient ? 0.0 : host.per_micro_batch.value);
-  };
-  out.host = host_of(spec.overlap.moe_a2a && !pricing.any_overlap);
+  out.host =
+      host_seconds(work, pass, per_layer, spec.overlap.moe_a2a && !pricing.any_overlap, spec);
   const double n = overlap_exponent(pricing);
   out.duration = beside(out.sum.device(), out.host, n);
   out.longest = out.duration;
   if (pricing.any_overlap && (out.sum.hidden > 0 || spec.overlap.moe_a2a)) {
     const double slowed = spec.framework.overlap.contention * out.sum.hidden;
-    out.longest =
-        beside(out.sum.device() - slowed + out.sum.hidden, host_of(spec.overlap.moe_a2a), n);
+    out.longest = beside(out.sum.device() - slowed + out.sum.hidden,
+                         host_seconds(work, pass, per_layer, spec.overlap.moe_a2a, spec), n);
   }
   return out;
 }

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "eratos/collective/collective.h"
 #include "eratos/job/job.h"
@@ -63,7 +64,10 @@ struct ChunkTime {
   double launch() const { return std::max(0.0, duration - sum.device()); }
 };
 
-// What pricing needs, fixed for a job; kernels and links for all jobs of one part, cluster and framework.
+class MeasuredPrices;
+
+// What pricing needs, fixed for a job; kernels and links for all jobs of one part, cluster and
+// framework.
 struct Pricing {
   kernel::KernelContext kernels;
   collective::CollectiveContext links;
@@ -71,6 +75,9 @@ struct Pricing {
   // The job stands for all whose overlap switches are its own or off: the host's part of a switch is
   // left out of `duration`, and what overlap hides is put back into `longest`.
   bool any_overlap = false;
+  // Measured times, where there are any (measured_prices.h); whoever prices op by op asks here
+  // first.
+  MeasuredPrices* measured = nullptr;
   // Groups by axis, placed once.
   std::array<collective::GroupPlacement, 11> placements{};
 };
@@ -90,7 +97,15 @@ double layer_host(const job::CheckedJob& job);
 // Ranks of one tensor-parallel group that a node holds.
 double tp_ranks_together(const job::CheckedJob& job);
 // `split`: the halves of backward too.
-void time_program(const ops::Program& program, const Pricing& pricing, bool split, ProgramTime& out);
+void time_program(const ops::Program& program, const Pricing& pricing, bool split,
+                  ProgramTime& out);
+// The same, halves and all, with prices from elsewhere. `launched`: the host's launch is not in it.
+struct OpPrice {
+  double seconds = 0;
+  bool launched = true;
+};
+void time_program(const ops::Program& program, const Pricing& pricing,
+                  const std::function<OpPrice(const ops::Op&)>& prices, ProgramTime& out);
 
 // Do a pipeline's sends and receives hold up compute in whole?
 bool sends_block(const job::CheckedJob& job);

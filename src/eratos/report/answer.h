@@ -9,6 +9,7 @@
 
 #include "eratos/job/job.h"
 #include "eratos/projection/allocation_trace.h"
+#include "eratos/projection/hybrid.h"
 #include "eratos/projection/projection.h"
 #include "eratos/text/tree.h"
 
@@ -19,6 +20,8 @@ struct Answer {
   const job::CheckedJob* checked = nullptr;
   const projection::Projection* projection = nullptr;
   const projection::MemoryTimeline* timeline = nullptr;  // of `memory`; null: none could be drawn
+  const projection::HybridAnswer* hybrid = nullptr;  // with measurements: what `projection` is made of
+  const projection::Projection* simulated = nullptr;  // shown beside it; null: not asked for
   text::Node job;                                    // the normalised job
   std::string version;                               // of eratos
   std::size_t defaults = 0;                          // values that the file did not state

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "eratos/report/hybrid.h"
 #include "eratos/report/memory_timeline.h"
 #include "eratos/text/dump.h"
 
@@ -102,8 +103,7 @@ Node confidence_node(const projection::Confidence& c, bool with_time) {
 Node provenance_node(const Answer& a) {
   Node out = Node::mapping();
   out.set("calibration", Node::string(a.projection->calibration));
-  // No measured module times enter a projection yet: all of it is modelled.
-  out.set("measured_fraction", number(0));
+  put_shares(a, out);
   out.set("defaults_filled", Node::integer(static_cast<std::int64_t>(a.defaults)));
   return out;
 }
@@ -217,6 +217,14 @@ Node project_node(const Answer& a) {
   out.set("throughput", throughput_node(p.throughput));
   out.set("confidence", confidence_node(p.confidence, true));
   out.set("provenance", provenance_node(a));
+  put_hybrid(a, out);
+  if (a.simulated != nullptr) {
+    Node simulation = Node::mapping();
+    simulation.set("time", time_node(a.simulated->time));
+    simulation.set("throughput", throughput_node(a.simulated->throughput));
+    simulation.set("confidence", confidence_node(a.simulated->confidence, true));
+    out.set("simulation", std::move(simulation));
+  }
   out.set("warnings", warnings_node(all_warnings(a)));
   return out;
 }

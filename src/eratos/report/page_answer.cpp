@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "eratos/report/hybrid.h"
 #include "eratos/report/memory_table.h"
 #include "eratos/report/memory_timeline.h"
 #include "eratos/report/page.h"
@@ -118,6 +120,7 @@ Page project_page(const Answer& a) {
   modules.bars = time_bars(module_parts(p.time), p.time.step);
   page.sections.push_back(std::move(modules));
   page.sections.push_back(stage_section(p.memory));
+  for (Section& section : hybrid_sections(a)) page.sections.push_back(std::move(section));
   return page;
 }
 

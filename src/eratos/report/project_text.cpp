@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "eratos/report/hybrid.h"
 #include "eratos/report/memory_table.h"
 #include "eratos/report/quantity.h"
 #include "eratos/report/text.h"
@@ -158,6 +159,7 @@ std::string project_text(const Answer& a, const Style& style) {
   std::string out = headline(a, style) + '\n' + facts.text(0, style) + '\n';
   out += time_table(p.time, style) + '\n';
   out += stage_table(p.memory, style);
+  out += hybrid_text(a, style);
   const std::string after = notes(a, style);
   if (!after.empty()) out += '\n' + after;
   return out;

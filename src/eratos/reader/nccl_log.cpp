@@ -362,6 +362,8 @@ double NcclRow::mean_us() const {
 }
 
 bool is_nccl_log(std::string_view text) {
+  // A log that was cut off before its table is one too.
+  if (contains(text, "# nThread") && contains(text, "nGpus")) return true;
   const std::size_t at = text.find("algbw");
   if (at == std::string_view::npos) return false;
   const std::size_t begin = text.rfind('\n', at) + 1;

@@ -15,6 +15,7 @@
 
 #include "apps/exit_code.h"
 #include "apps/output.h"
+#include "apps/points.h"
 #include "eratos/projection/fit_pieces.h"
 #include "eratos/reader/catalogue.h"
 #include "eratos/reader/gemm_csv.h"
@@ -365,6 +366,13 @@ bool any_logs(const std::vector<std::string>& paths) {
     const Result<std::string> text = text::read_file(path, text::kMaxTableBytes);
     return text && kind_of(*text, path) != Foreign::none;
   });
+}
+
+int validate_logs(const Arguments& arguments, Format format) {
+  const Result<Read> read = read_all(arguments);
+  if (!read) return report_faults(read.error());
+  for (const std::string& note : read->notes) std::fprintf(stderr, "not used: %s\n", note.c_str());
+  return validate_points(read->points, arguments, format);
 }
 
 int calibrate_logs(const Arguments& arguments) {

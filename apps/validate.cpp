@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/calibrate_logs.h"
 #include "apps/commands.h"
 #include "apps/exit_code.h"
 #include "apps/left_out.h"
@@ -115,8 +116,8 @@ void project_row(const reader::Run& run, const calibration::Calibration& calibra
   }
 }
 
-void project_all(const MeasuredRuns& measured, const projection::Options& options,
-                 double least_mfu, std::vector<AccuracyRow>& rows) {
+void project_all(const MeasuredRuns& measured, const projection::Options& options, double least_mfu,
+                 std::vector<AccuracyRow>& rows) {
   in_parallel(measured.runs.size(), [&]() -> Take {
     const std::shared_ptr<projection::Workspace> workspace = projection::make_workspace();
     return [&, workspace](std::size_t i) {
@@ -141,6 +142,7 @@ int run_validate(const Arguments& arguments) {
   if (!format) return report_usage(format.error().front().message);
 
   if (any_points(arguments.words)) return validate_points(arguments, *format);
+  if (any_logs(arguments.words)) return validate_logs(arguments, *format);
   Result<MeasuredRuns> measured = read_measured_runs(arguments);
   if (!measured) return report_faults(measured.error());
   std::vector<AccuracyRow> rows = measured->rows;

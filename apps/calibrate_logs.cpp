@@ -15,6 +15,7 @@
 
 #include "apps/exit_code.h"
 #include "apps/output.h"
+#include "apps/points.h"
 #include "eratos/projection/fit_pieces.h"
 #include "eratos/reader/catalogue.h"
 #include "eratos/reader/gemm_csv.h"
@@ -86,9 +87,9 @@ void read_log(const std::string& text, const std::string& path, const std::strin
     for (auto& piece : reader::pieces_of(table)) out.measured.pieces.push_back(std::move(piece));
     add_provenance(out.measured.provenance, table.device, "nccl-tests", table.ranks);
     out.measured.provenance.notes.push_back(
-        fmt::format("{}: {} over {} ranks on {} hosts, each time the mean of {} iterations",
+        fmt::format("{}: {} over {} ranks on {} host{}, each time the mean of {} iterations",
                     path.substr(path.rfind('/') + 1), table.program, table.ranks, table.hosts,
-                    table.iterations));
+                    table.hosts == 1 ? "" : "s", table.iterations));
   }
 }
 
@@ -204,7 +205,9 @@ class Part {
     if (const auto* c = std::get_if<CollectivePoint>(&point.work)) {
       const auto placement = collective::place(c->group, c->cluster);
       const int domains = (placement.size + placement.members[0] - 1) / placement.members[0];
-      collectives_[{c->kind, placement.size, domains}].push_back({*c, point.measured});
+      const Group group{c->kind, placement.size, domains};
+      collectives_[group].push_back({*c, point.measured});
+      group_sources_[group].insert(point.source);
     } else if (const auto* g = std::get_if<GemmPoint>(&point.work)) {
       products_[g->product.dtype].push_back({*g, point.measured});
     }
@@ -221,6 +224,7 @@ class Part {
           "{} over {}{}", ops::name_of(group.kind), group.gpus,
           group.domains > 1 ? fmt::format(" in {} domains", group.domains) : std::string()));
       fit.pieces = pieces_.count(group) != 0 ? pieces_.at(group) : 0;
+      fit.source = fmt::format("{}", fmt::join(group_sources_.at(group), ", "));
       judge(
           pricer, samples,
           [](const CollectivePoint& p) { return report::bytes_text(p.bytes.value); }, fit);
@@ -295,7 +299,8 @@ class Part {
                c.gpus == group.gpus && c.domains == group.domains;
       });
       for (calibration::CollectiveCurve row : fit->rows) {
-        row.source = fmt::format("{}; fit by eratos calibrate", fmt::join(sources_, ", "));
+        row.source =
+            fmt::format("{}; fit by eratos calibrate", fmt::join(group_sources_.at(group), ", "));
         rows.push_back(std::move(row));
       }
       fitted_.collectives = true;
@@ -329,6 +334,7 @@ class Part {
   FittedPart fitted_;
   std::set<std::string> sources_;
   std::map<Group, std::vector<Sample<CollectivePoint>>> collectives_;
+  std::map<Group, std::set<std::string>> group_sources_;
   std::map<Group, int> pieces_;
   std::map<DType, std::vector<Sample<GemmPoint>>> products_;
 };
@@ -360,6 +366,13 @@ bool any_logs(const std::vector<std::string>& paths) {
     const Result<std::string> text = text::read_file(path, text::kMaxTableBytes);
     return text && kind_of(*text, path) != Foreign::none;
   });
+}
+
+int validate_logs(const Arguments& arguments, Format format) {
+  const Result<Read> read = read_all(arguments);
+  if (!read) return report_faults(read.error());
+  for (const std::string& note : read->notes) std::fprintf(stderr, "not used: %s\n", note.c_str());
+  return validate_points(read->points, arguments, format);
 }
 
 int calibrate_logs(const Arguments& arguments) {

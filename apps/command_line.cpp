@@ -34,7 +34,7 @@ std::string general_help() {
       "eratos projects the memory and step time of a training run without an accelerator.\n\n"
       "usage: eratos COMMAND ...\n\n";
   for (const Command& c : kCommands) {
-    out += fmt::format("  {:<10} {:<13} {}\n", c.name, c.words, c.what);
+    out += fmt::format("  {:<12} {:<13} {}\n", c.name, c.words, c.what);
   }
   out += '\n' + report::wrapped(kAboutJob, 90, "") + '\n';
   out +=

@@ -98,10 +98,10 @@ constexpr Flag kFlags[] = {
      "", " validate "},
     {"--cluster", "", Value::text, "C", false,
      "where logs and timings were taken, where they do not say it: PART-NxM or a catalogue cluster",
-     "", " calibrate "},
+     "", " validate calibrate "},
     {"--time-unit", "", Value::text, "UNIT", false,
      "of a time column of products whose name has none: s, ms, us or ns", "s ms us ns",
-     " calibrate "},
+     " validate calibrate "},
     {"--write-measured", "", Value::text, "FILE", false,
      "write the measurements of logs and products there, as MEASURED.json; an existing file is "
      "kept",

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "apps/exit_code.h"
+#include "apps/load_job.h"
 #include "eratos/projection/points.h"
 #include "eratos/reader/catalogue.h"
 #include "eratos/report/points.h"
@@ -67,14 +68,15 @@ Result<std::vector<reader::Point>> load_points(const std::vector<std::string>& p
   return all;
 }
 
-std::map<std::string, MeasuredPart> load_parts(const std::vector<reader::Point>& points) {
+std::map<std::string, MeasuredPart> load_parts(const std::vector<reader::Point>& points,
+                                               const reader::Overlay* overlay) {
   std::map<std::string, MeasuredPart> out;
   std::map<std::string, bool> tried;
   for (const reader::Point& point : points) {
     if (!point.skipped.empty() || !tried.emplace(point.part, true).second) continue;
     const auto spec = reader::load_accelerator(point.part);
     if (!spec || spec->kind != "gpu") continue;
-    const auto calibration = reader::load_calibration(point.part);
+    const auto calibration = reader::load_calibration(*spec, overlay);
     if (calibration) out.emplace(point.part, MeasuredPart{*spec, calibration->part});
   }
   return out;
@@ -83,14 +85,22 @@ std::map<std::string, MeasuredPart> load_parts(const std::vector<reader::Point>&
 int validate_points(const Arguments& arguments, Format format) {
   const auto points = load_points(arguments.words);
   if (!points) return report_faults(points.error());
-  const std::map<std::string, MeasuredPart> parts = load_parts(*points);
+  return validate_points(*points, arguments, format);
+}
+
+int validate_points(const std::vector<reader::Point>& points, const Arguments& arguments,
+                    Format format) {
+  const Result<reader::Overlay> overlay = overlay_of(arguments);
+  if (!overlay) return report_faults(overlay.error());
+  const std::map<std::string, MeasuredPart> parts =
+      load_parts(points, overlay->file.empty() ? nullptr : &*overlay);
   std::map<std::string, projection::PointPricer> pricers;
   for (const auto& [name, part] : parts) {
     pricers.emplace(std::piecewise_construct, std::forward_as_tuple(name),
                     std::forward_as_tuple(part.spec, part.calibration));
   }
   std::vector<report::PointRow> rows;
-  for (const reader::Point& point : *points) rows.push_back(row_of(point, parts, pricers));
+  for (const reader::Point& point : points) rows.push_back(row_of(point, parts, pricers));
   std::string text;
   if (format == Format::json) {
     text = report::points_json(rows, std::string(kVersion));

@@ -11,6 +11,7 @@
 #include "eratos/base/diagnostic.h"
 #include "eratos/calibration/calibration.h"
 #include "eratos/hardware/accelerator.h"
+#include "eratos/reader/overlay.h"
 #include "eratos/reader/points.h"
 
 namespace eratos::apps {
@@ -27,9 +28,13 @@ struct MeasuredPart {
   hardware::AcceleratorSpec spec;
   calibration::PartCalibration calibration;
 };
-std::map<std::string, MeasuredPart> load_parts(const std::vector<reader::Point>& points);
+std::map<std::string, MeasuredPart> load_parts(const std::vector<reader::Point>& points,
+                                               const reader::Overlay* overlay = nullptr);
 
 int validate_points(const Arguments& arguments, Format format);
+// The same of measurements that are read already, with the numbers of --calibration.
+int validate_points(const std::vector<reader::Point>& points, const Arguments& arguments,
+                    Format format);
 // Fitted curves as YAML with --output, else what they miss as a table.
 int calibrate_points(const Arguments& arguments);
 

@@ -11,6 +11,7 @@
 
 #include "apps/anchor.h"
 #include "apps/anchored.h"
+#include "apps/calibrate_logs.h"
 #include "apps/commands.h"
 #include "apps/exit_code.h"
 #include "apps/left_out.h"
@@ -161,6 +162,7 @@ int run_validate(const Arguments& arguments) {
     return report_usage("--anchored is of training runs, not of kernels and collectives");
   }
   if (any_points(arguments.words)) return validate_points(arguments, *format);
+  if (any_logs(arguments.words)) return validate_logs(arguments, *format);
   Result<MeasuredRuns> measured = read_measured_runs(arguments);
   if (!measured) return report_faults(measured.error());
   std::optional<calibration::Measured> pieces;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "eratos/base/rng.h"
+#include "eratos/reader/measured.h"
 
 namespace eratos::reader {
 namespace {
@@ -139,7 +140,7 @@ TEST(NcclLog, FaultsWithTheirPlace) {
   const std::string cut = log_of();
   const auto read = parse_nccl_log(cut.substr(0, cut.find("52.40")), "all_reduce.log");
   ASSERT_FALSE(read);
-  EXPECT_EQ(read.error().front().message, "a row of 9 columns; 7, 8, 9, 11, 12 and 13 are known");
+  EXPECT_EQ(read.error().front().message, "a row of 9 columns in a table of 13");
   EXPECT_EQ(fault_of("hello\n"), "no table of nccl-tests or rccl-tests with a row in it");
   EXPECT_EQ(fault_of(std::string(kStart) + kHead + kRows),
             "the log does not say which ranks took part");
@@ -175,6 +176,18 @@ TEST(NcclLog, UnknownDevicesAskForACluster) {
   EXPECT_EQ(points.error().front().message, "`Some Card` is no accelerator of the catalogue");
   EXPECT_EQ(points_of(tables->front(), "x.log", "l40s-1x4")->front().part, "l40s");
   EXPECT_FALSE(points_of(tables->front(), "x.log", "l40s-1x2"));
+}
+
+TEST(NcclLog, PiecesAreAFileOfMeasurements) {
+  calibration::Measured measured;
+  measured.provenance.device = "NVIDIA H100 80GB HBM3";
+  measured.provenance.device_kind = "cuda";
+  measured.provenance.source = "nccl-tests";
+  measured.pieces = pieces_of(parse_nccl_log(log_of(), "x.log")->front());
+  const auto back = parse_measured(measured_json(measured), "MEASURED.json");
+  ASSERT_TRUE(back) << to_text(back.error().front());
+  ASSERT_EQ(back->pieces.size(), 2U);
+  EXPECT_EQ(back->pieces[0].samples, measured.pieces[0].samples);
 }
 
 TEST(NcclLog, MutilatedLogsAreRefusedOrRead) {

@@ -67,6 +67,8 @@ TEST(TracedWork, AttentionInBothLayouts) {
   EXPECT_TRUE(same_attention(*aten, causal));
   EXPECT_TRUE(same_attention(*flash, causal));
   EXPECT_FALSE(same_attention({2, 512, 8, 128}, causal));
+  EXPECT_TRUE(same_attention({2, 512, 8, 64, DType::bf16}, causal));
+  EXPECT_FALSE(same_attention({2, 512, 8, 64, DType::fp16}, causal));
   EXPECT_FALSE(attention_of(op("aten::softmax", {{2, 8, 512, 512}})));
 }
 

@@ -200,6 +200,13 @@ class Program {
     programs_ = &w.lowered.programs;
   }
 
+  // As many ranks, where the trace has them.
+  bool same_group(const TracedMessage& traced, const ops::Op& op) const {
+    const auto* c = std::get_if<ops::Collective>(&op.work);
+    return traced.ranks == 0 ||
+           (c != nullptr && parallel::group_of(job_.parallel, c->axis).size == traced.ranks);
+  }
+
   std::size_t row_of(const ops::Op& op) const { return row_at_.at(key_of(op)); }
 
   // Rows whose op does what `see` accepts.
@@ -359,7 +366,8 @@ class Matcher {
       if (!k.message.known || k.message.bytes <= 0) return std::nullopt;
       for (const bool exact : {true, false}) {
         const auto row = program_.find([&](const ops::Op& o) {
-          return same_message(k.message, o) && (!exact || is_backward(o.pass) == k.backward);
+          return same_message(k.message, o) && program_.same_group(k.message, o) &&
+                 (!exact || is_backward(o.pass) == k.backward);
         });
         if (row) return row;
       }
@@ -468,6 +476,9 @@ class Matcher {
       if (row.by != MatchedBy::shape) {
         row.samples.clear();
         row.piece.reset();
+      } else if (auto* g = std::get_if<calibration::GemmPiece>(&row.piece->work)) {
+        // What ran is a product of ATen, which adds into no buffer, whatever the job's would.
+        g->accumulate = false;
       }
     }
     std::stable_sort(out_.rows.begin(), out_.rows.end(), [](const MatchRow& a, const MatchRow& b) {

@@ -105,14 +105,16 @@ std::optional<TracedAttention> attention_of(const TracedOp& op) {
       contains(op.name, "_flash_attention_forward") ||
       contains(op.name, "_flash_attention_backward") || contains(op.name, "_flash_attn_forward") ||
       contains(op.name, "_flash_attn_backward") || contains(op.name, "FlashAttnFunc");
-  if (aten) return TracedAttention{(*q)[0], (*q)[2], (*q)[1], backward ? 0 : (*q)[3]};
-  if (flash) return TracedAttention{(*q)[0], (*q)[1], (*q)[2], backward ? 0 : (*q)[3]};
+  if (aten)
+    return TracedAttention{(*q)[0], (*q)[2], (*q)[1], backward ? 0 : (*q)[3], dtype_of(op, 0)};
+  if (flash)
+    return TracedAttention{(*q)[0], (*q)[1], (*q)[2], backward ? 0 : (*q)[3], dtype_of(op, 0)};
   return std::nullopt;
 }
 
 bool same_attention(const TracedAttention& traced, const ops::Op& op) {
   const auto* a = std::get_if<ops::Attention>(&op.work);
-  if (a == nullptr) return false;
+  if (a == nullptr || (traced.dtype && *traced.dtype != a->dtype)) return false;
   // The gradient of the output has V's width, which may be another than Q's.
   const bool width = traced.head_dim == 0 || traced.head_dim == a->head_dim;
   return width && a->batch == traced.batch && a->seq_q == traced.sequence &&

@@ -31,15 +31,16 @@ struct TracedAttention {
   double batch = 0;
   double sequence = 0;
   double heads = 0;
-  double head_dim = 0;
+  double head_dim = 0;         // 0: not told
+  std::optional<DType> dtype;  // of its inputs, where recorded
 };
 // Of ATen's scaled_dot_product_* ([b, h, s, d]) and of flash-attention's ([b, s, h, d]), forward
-// and backward. Source: as above; Dao-AILab/flash-attention flash_attn_interface.py.
+// and backward; whether a mask is causal no trace says. Source: as above; Dao-AILab/flash-attention
+// flash_attn_interface.py.
 std::optional<TracedAttention> attention_of(const TracedOp& op);
 bool same_attention(const TracedAttention& traced, const ops::Op& op);
 
-// Kind, bytes to within a thousandth (a bucket is rounded up to its alignment), and ranks where the
-// trace has them.
+// Kind, and bytes to within a thousandth: a bucket is rounded up to its alignment.
 bool same_message(const TracedMessage& traced, const ops::Op& op);
 
 }  // namespace eratos::projection

@@ -437,6 +437,12 @@ Result<TraceHeader> read_events(TraceSource& source, const std::string& file,
     return fault(std::move(refusal.why));
   }
   handler.header.bytes = stream->bytes();
+  if (!stream->refused().empty()) {
+    return fault({{file, stream->line(), stream->column()},
+                  stream->refused(),
+                  "the copy is not whole: export the trace again",
+                  {}});
+  }
   if (!handler.any_list) {
     return fault({{file, 1, 1},
                   "JSON, but no trace: it has no `traceEvents`",

@@ -254,7 +254,9 @@ class Log {
     if (table_.rows.empty()) columns_ = words.size();
     if (words.size() < 4 || !is_whole(words[1]) || (left != 4 && left != 8) ||
         words.size() != columns_) {
-      fail(fmt::format("a row of {} columns; 7, 8, 9, 11, 12 and 13 are known", words.size()),
+      fail(table_.rows.empty()
+               ? fmt::format("a row of {} columns; 7, 8, 9, 11, 12 and 13 are known", words.size())
+               : fmt::format("a row of {} columns in a table of {}", words.size(), columns_),
            last ? "the log ends in the middle of a line: remove that line or run it again"
                 : "hand in the table as it was printed");
       return;
@@ -362,6 +364,8 @@ double NcclRow::mean_us() const {
 }
 
 bool is_nccl_log(std::string_view text) {
+  // A log that was cut off before its table is one too.
+  if (contains(text, "# nThread") && contains(text, "nGpus")) return true;
   const std::size_t at = text.find("algbw");
   if (at == std::string_view::npos) return false;
   const std::size_t begin = text.rfind('\n', at) + 1;

@@ -12,7 +12,6 @@ import argparse
 import datetime
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -37,7 +36,7 @@ def provenance():
     commit = subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     return {"device": model, "device_kind": "cpu", "libtorch": torch, "blas": os.path.basename(blas),
             "blas_folder": os.path.basename(os.path.dirname(blas)), "backend": "gloo", "threads": 1,
-            "kernel": platform.release(), "commit": commit.stdout.strip(),
+            "commit": commit.stdout.strip(),
             "date_utc": datetime.datetime.utcnow().strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 

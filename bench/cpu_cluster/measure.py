@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Measures the pieces of a plan with the trainer's own modules, on one process or on two.
 
-    measure.py PLAN ... -o MEASURED.json           blocks and what is done once a step: one process at work,
-                                                   and as a second pass the same beside a neighbour
+    measure.py PLAN ... -o MEASURED.json           blocks, and what is done once a step: by one process, the
+                                                   same work on the other core beside it (--alone: none)
     measure.py PLAN ... --links -o MEASURED.json   collectives between two ranks
 
-A plan is what `eratos measure JOB --plan` writes; the file is what `eratos project --measured` reads
+Pieces that MEASURED.json.partial has are kept: a run that was stopped is taken up again.
+
+A plan is what `eratos measure JOB --plan --format plan` writes; the file is what `eratos project --measured` reads
 (pieces of several plans are one file, each once). Blocks run at the shapes of one rank of the target: where
 the target has tensor or expert parallelism, the groups are stand-ins of that size that exchange nothing.
 

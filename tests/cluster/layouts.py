@@ -22,7 +22,8 @@ MOE = dict(experts=4, top_k=2, expert_ffn=24)
 CUTS = {
     "dp2": {}, "dp2 recompute": dict(recompute=True), "zero1": dict(sharding="zero1"),
     "zero3": dict(sharding="zero3"), "zero3 recompute": dict(sharding="zero3", recompute=True),
-    "tp2": dict(tp=2), "tp2 recompute": dict(tp=2, recompute=True), "tp2 sp": dict(tp=2, sequence_parallel=True),
+    "tp2": dict(tp=2), "tp2 recompute": dict(tp=2, recompute=True),
+    "tp2 sp": dict(tp=2, sequence_parallel=True),
     "pp2": dict(pp=2), "pp2 recompute": dict(pp=2, recompute=True), "moe dp2": MOE,
     "moe ep2": dict(MOE, ep=2), "moe ep2 zero1 recompute": dict(MOE, ep=2, sharding="zero1", recompute=True),
     "moe zero3": dict(MOE, sharding="zero3"), "moe pp2": dict(MOE, pp=2),

@@ -18,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import accuracy_ablation  # noqa: E402
 import accuracy_anchored  # noqa: E402
 import accuracy_check  # noqa: E402
+import accuracy_cluster  # noqa: E402
 import accuracy_left_out  # noqa: E402
 import accuracy_misses  # noqa: E402
 import accuracy_noise  # noqa: E402
@@ -389,6 +390,7 @@ def main():
         "## Does it fit\n", feasibility(answers),
         "## Not projected, by reason\n", skipped(answers),
         *accuracy_points.section(arguments.binary, points_folder),
+        *accuracy_cluster.section(str(arguments.binary)),
     ])
     if arguments.check:
         sys.exit(check(arguments.output, page, answers))

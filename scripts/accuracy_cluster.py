@@ -130,7 +130,7 @@ def restored(rows, names):
     for row in rows:
         if row["name"] not in names:
             continue
-        seconds = {term["what"]: term["seconds"] for term in row["answer"]["hybrid"]["restored"]}
+        seconds = {term["what"]: term["seconds_s"] for term in row["answer"]["hybrid"]["restored"]}
         cells = ["%.3f" % seconds[t] if t in seconds else "" for t in terms]
         out.append("| %s | %s | %.3f |" % (row["name"], " | ".join(cells), row["hybrid"]))
     return out

@@ -18,7 +18,9 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
+sys.path.insert(0, HERE)
 import accuracy_cluster  # noqa: E402
+import measure  # noqa: E402
 
 # The same job on one rank with one layer, as the downscale rules have it.
 REDUCED = ["parallel.tp=1", "parallel.pp=1", "parallel.ep=1", "parallel.sequence_parallel=false",
@@ -52,23 +54,15 @@ def merged(pieces, links, steps):
         other = json.load(file)
     out["pieces"] += other["pieces"]
     out["provenance"]["notes"] += other["provenance"]["notes"]
-    known = {piece["id"] for piece in out["pieces"]}
-    out["unmeasured"] = [u for u in out["unmeasured"] + other["unmeasured"] if u["id"] not in known]
+    out["unmeasured"] += other["unmeasured"]
     if steps:
         with open(steps, encoding="utf-8") as file:
             out["steps"] = json.load(file)["steps"]
     return out
 
 
-def write(value, path):
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path + ".new", "w", encoding="utf-8") as file:
-        json.dump(value, file, indent=1)
-        file.write("\n")
-    os.replace(path + ".new", path)
-
-
-def measure(eratos, python):
+def measure_all(eratos, python):
+    os.makedirs(os.path.dirname(accuracy_cluster.MEASURED), exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         at = lambda name: os.path.join(folder, name)  # noqa: E731
         own, small = plans(eratos, folder, [], "own"), plans(eratos, folder, REDUCED, "small")
@@ -76,8 +70,8 @@ def measure(eratos, python):
         run([python, os.path.join(HERE, "measure.py"), *own, "-o", at("own.json")])
         run([python, os.path.join(HERE, "measure.py"), *small, "-o", at("small.json")])
         run([python, os.path.join(HERE, "measure.py"), "--links", *own, "-o", at("links.json")])
-        write(merged(at("own.json"), at("links.json"), at("steps.json")), accuracy_cluster.MEASURED)
-        write(merged(at("small.json"), at("links.json"), None), accuracy_cluster.REDUCED)
+        measure.write(merged(at("own.json"), at("links.json"), at("steps.json")), accuracy_cluster.MEASURED)
+        measure.write(merged(at("small.json"), at("links.json"), None), accuracy_cluster.REDUCED)
 
 
 def main():
@@ -87,7 +81,7 @@ def main():
     parser.add_argument("--keep", action="store_true", help="measure nothing")
     args = parser.parse_args()
     if not args.keep:
-        measure(args.eratos, args.python)
+        measure_all(args.eratos, args.python)
     print("\n".join(accuracy_cluster.section(args.eratos)))
     missed = accuracy_cluster.faults(accuracy_cluster.rows_of(args.eratos))
     missed += accuracy_cluster.faults(accuracy_cluster.rows_of(args.eratos, accuracy_cluster.REDUCED))

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Measures the pieces of a plan with the trainer's own modules, on one process or on two.
 
-    measure.py PLAN ... -o MEASURED.json           blocks and what is done once a step: one process at work,
-                                                   and as a second pass the same beside a neighbour
+    measure.py PLAN ... -o MEASURED.json           blocks, and what is done once a step: by one process, the
+                                                   same work on the other core beside it (--alone: none)
     measure.py PLAN ... --links -o MEASURED.json   collectives between two ranks
 
-A plan is what `eratos measure JOB --plan` writes; the file is what `eratos project --measured` reads
+Pieces that MEASURED.json.partial has are kept: a run that was stopped is taken up again.
+
+A plan is what `eratos measure JOB --plan --format plan` writes; the file is what `eratos project --measured` reads
 (pieces of several plans are one file, each once). Blocks run at the shapes of one rank of the target: where
 the target has tensor or expert parallelism, the groups are stand-ins of that size that exchange nothing.
 
@@ -408,16 +410,29 @@ def main():
     import steps
     rows = launch(args, not args.alone and not args.links)
     pieces = wanted(args)
-    missing = [{"id": p["id"], "why": "no module of the trainer"} for p in pieces
-               if p["id"] not in rows and (p["kind"] == "collective") == args.links]
+    # Kernels and halves of layers are not asked for: their layer is measured as a whole.
+    missing = [{"id": p["id"], "why": "needs more ranks than two"} for p in pieces
+               if args.links and p["kind"] == "collective" and p["id"] not in rows]
     made = dict(steps.provenance(), driver="", compiler="", host="", ranks=2 if args.links else 1,
                 clock={}, load_1min=os.getloadavg()[0], source="bench/cpu_cluster/measure.py",
                 noisy=any(row.get("noisy") for row in rows.values()), notes=[note_of(args)])
     result = {"eratos_measured": 1, "provenance": made, "job": {"name": "cpu_cluster", "digest": ""},
               "pieces": list(rows.values()), "unmeasured": missing}
-    with open(args.output + ".new", "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
-    os.replace(args.output + ".new", args.output)
+    write(result, args.output)
+
+
+def write(value, path):
+    """A row a line, so that two versions can be compared."""
+    text = ",\n".join("%s: %s" % (json.dumps(key), lines(part)) for key, part in value.items())
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        file.write("{%s}\n" % text)
+    os.replace(path + ".new", path)
+
+
+def lines(part):
+    if isinstance(part, list) and part:
+        return "[\n" + ",\n".join(json.dumps(row) for row in part) + "]"
+    return json.dumps(part)
 
 
 def note_of(args):

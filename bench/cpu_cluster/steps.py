@@ -12,7 +12,6 @@ import argparse
 import datetime
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -24,20 +23,20 @@ import train  # noqa: E402
 
 def provenance():
     """Where and with what it was measured; no name of the machine."""
-    model = "unknown"
     with open("/proc/cpuinfo", encoding="utf-8") as file:
-        facts = dict((line.split(":", 1) + [""])[:2] for line in file.read().split("\n\n")[0].splitlines())
+        lines = file.read().split("\n\n")[0].splitlines()
+        facts = dict((line.split(":", 1) + [""])[:2] for line in lines)
         facts = {key.strip(): value.strip() for key, value in facts.items()}
-        model = "%s family %s model %s" % (facts.get("model name"), facts.get("cpu family"), facts.get("model"))
-    code = ("import torch, json; print(json.dumps([torch.__version__, torch.backends.cpu.get_cpu_capability()"
-            " if hasattr(torch.backends, 'cpu') else '']))")
-    torch = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                                      check=True).stdout)[0]
+        model = " ".join((facts.get("model name", "unknown"), "family", facts.get("cpu family", "?"),
+                          "model", facts.get("model", "?")))
+    torch = subprocess.run([sys.executable, "-c", "import torch; print(torch.__version__)"],
+                           capture_output=True, text=True, check=True).stdout.strip()
     blas = os.path.realpath("/usr/lib/x86_64-linux-gnu/libblas.so.3")
-    commit = subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    commit = subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True,
+                            text=True, check=False)
     return {"device": model, "device_kind": "cpu", "libtorch": torch, "blas": os.path.basename(blas),
             "blas_folder": os.path.basename(os.path.dirname(blas)), "backend": "gloo", "threads": 1,
-            "kernel": platform.release(), "commit": commit.stdout.strip(),
+            "commit": commit.stdout.strip(),
             "date_utc": datetime.datetime.utcnow().strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
@@ -64,7 +63,8 @@ def measure(name, steps, limit):
     return {"name": name, "step_s": statistics.median(slowest[i] for i in kept), "minimum_s": min(slowest),
             "steps_s": slowest, "noise": [round(share, 4) for share in noise], "kept": sorted(kept),
             "quiet": all(noise[i] <= QUIET for i in kept),
-            "held_bytes": [r["held_bytes"] for r in ranks], "loss": [ranks[0]["loss"][0], ranks[0]["loss"][-1]],
+            "held_bytes": [r["held_bytes"] for r in ranks],
+            "loss": [ranks[0]["loss"][0], ranks[0]["loss"][-1]],
             "phases_s": [r["phases_s"][middle + 1] for r in ranks],
             "links": [r["links"][middle + 1] for r in ranks]}
 

@@ -64,6 +64,7 @@ TEST(Stage, BackwardOfTheLastLayerOnTopOfAllThatIsHeld) {
   const StageMemory m = r.memory();
   EXPECT_EQ(m.allocated.value, 135);
   EXPECT_EQ(m.activations.value, 120);
+  EXPECT_EQ(m.held.value, 120);
   EXPECT_EQ(m.transient.value, 15);
   EXPECT_EQ(m.moment, Moment::backward);
   EXPECT_EQ(m.in_flight, 3);
@@ -76,6 +77,7 @@ TEST(Stage, ForwardWinsWhenItsWorkingSetIsTheLargest) {
   r.in_flight = {3};
   const StageMemory m = r.memory();
   EXPECT_EQ(m.allocated.value, 80 + 110);
+  EXPECT_EQ(m.held.value, 120);  // the last layer's own 10 again, once its forward is over
   EXPECT_EQ(m.moment, Moment::forward);
 }
 
@@ -111,9 +113,9 @@ TEST(Stage, ChunksCountApart) {
   EXPECT_EQ(m.in_flight, 2);
 }
 
-// Weights' gradients put off: 3 micro-batches of 2 layers between F and B keep 10 a layer, 2 of them
-// between B and W keep 6: 60 + 24 = 84. B of the last layer starts with all of it and has 13 alive
-// itself, its own 10 among them: 74 + 13.
+// Weights' gradients put off: 3 micro-batches of 2 layers between F and B keep 10 a layer, 2 of
+// them between B and W keep 6: 60 + 24 = 84. B of the last layer starts with all of it and has 13
+// alive itself, its own 10 among them: 74 + 13.
 TEST(Stage, WhatWeightGradientsStillNeedIsHeldToo) {
   Rank r;
   ProgramMemory p = program(10, 10, 14);
@@ -291,8 +293,8 @@ TEST(Stage, PlaceholdersOnceAShape) {
   EXPECT_EQ((some.transient - none.transient).value, 2 * 130);
 }
 
-// ZeRO-3 writes the shards of gradients on a stream of its own, whose blocks are no other's: those that
-// come after the peak, 2 x 800 / 8 x 16 bytes, are reserved on top of it.
+// ZeRO-3 writes the shards of gradients on a stream of its own, whose blocks are no other's: those
+// that come after the peak, 2 x 800 / 8 x 16 bytes, are reserved on top of it.
 TEST(Stage, GradientShardsAreReservedApart) {
   Rank r;
   r.programs = {program(1000, 60000, 1000, 800)};
@@ -312,9 +314,9 @@ TEST(Stage, GradientShardsAreReservedApart) {
 }
 
 // Also where most is allocated once all of them are there: 40 layers that keep 10 each. The first
-// layer to run backward has 400 kept, 3,200 gathered and a whole gradient of 800 (2 + 16) beside it:
-// 18,000, and 64,000 of shards. The last has 10 kept, 17,600 and the shards: 81,610 are allocated,
-// and 390 more reserved.
+// layer to run backward has 400 kept, 3,200 gathered and a whole gradient of 800 (2 + 16) beside
+// it: 18,000, and 64,000 of shards. The last has 10 kept, 17,600 and the shards: 81,610 are
+// allocated, and 390 more reserved.
 TEST(Stage, GradientShardsBesideTheMostThatPassesHold) {
   Rank r;
   r.programs = {program(10, 3000, 10, 800)};

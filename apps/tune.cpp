@@ -8,12 +8,14 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "apps/commands.h"
 #include "apps/exit_code.h"
 #include "apps/load_job.h"
 #include "apps/numbers.h"
 #include "apps/output.h"
+#include "apps/tune_memory.h"
 #include "apps/tune_report.h"
 #include "apps/tune_workshop.h"
 #include "eratos/agent/answer.h"
@@ -44,6 +46,7 @@ struct Asked {
   int seeds = kSeeds;
   agent::Investigation investigation;
   int measurements = 0;
+  int runs = 0;
   std::string measure_command;
 };
 
@@ -119,6 +122,7 @@ Result<Asked> asked_of(const Arguments& arguments) {
     out.investigation.proposals = out.investigation.simulations;
   }
   out.investigation.rounds = count("--rounds", out.investigation.rounds);
+  out.runs = count("--budget-run", 0);
   out.measure_command = arguments.value("--measure-command");
   return out;
 }
@@ -140,6 +144,7 @@ Node run_node(const Asked& asked) {
   investigation.set("proposals", Node::integer(asked.investigation.proposals));
   out.set("investigation", std::move(investigation));
   out.set("budget_measure", Node::integer(asked.measurements));
+  out.set("budget_run", Node::integer(asked.runs));
   out.set("measure_command", Node::string(asked.measure_command));
   return out;
 }
@@ -164,14 +169,18 @@ struct Stages {
     const int all = static_cast<int>(session.trials().size());
     done.push_back({std::move(name), on, std::move(what), all - counted});
     counted = all;
-    std::fprintf(stderr, "tune: %s: %s\n", done.back().name.c_str(), done.back().what.c_str());
+    if (terminal) {
+      std::fprintf(stderr, "tune: %s: %s\n", done.back().name.c_str(), done.back().what.c_str());
+    }
   }
   int counted = 0;
+  bool terminal = isatty(STDERR_FILENO) != 0;
 };
 
-agent::Answer tune(const Asked& asked, agent::Session& session) {
+agent::Answer tune(const Asked& asked, agent::Session& session, const Remembered& remembered) {
   Stages stages{{}, session};
   const bool plain = asked.policy == "none";
+  if (!remembered.said.empty()) stages.end("memory", true, "remembered: " + remembered.said);
   agent::Seeds seeds = agent::plant_seeds(session, plain ? 0 : asked.seeds);
   const search::Proof& proof = seeds.outcome.proof;
   stages.end("seeds", seeds.searched,
@@ -192,17 +201,19 @@ agent::Answer tune(const Asked& asked, agent::Session& session) {
   }
   std::optional<agent::Refined> refined;
   if (seeds.searched && session.best() != nullptr) {
-    agent::Refinement refinement(session, seeds.candidates);
+    agent::Refinement refinement(session, seeds.candidates, remembered.learned);
     for (const agent::Discovery& d : i.found) refinement.add(d.space, d.at);
-    refined = refinement.run();
-    const bool on = asked.measurements > 0 && !session.workshop().measures_with().empty();
+    const bool by_runs = asked.runs > 0 && session.workshop().measures_with().empty();
+    refined = refinement.run(by_runs ? agent::Fidelity::run : agent::Fidelity::measure);
+    const int most = by_runs ? asked.runs : asked.measurements;
+    const bool on =
+        by_runs || (asked.measurements > 0 && !session.workshop().measures_with().empty());
     stages.end("refinement", on,
-               on ? fmt::format("{} of {} measurements; it ended because {}", refined->measured,
-                                asked.measurements, refined->stopped)
-               : asked.measurements == 0
-                   ? std::string("a budget of 0 turns it off")
-                   : fmt::format("{} measurements allowed, none made: {}", asked.measurements,
-                                 session.workshop().why_not_measured()));
+               on ? fmt::format("{} of {} {}; it ended because {}", refined->measured, most,
+                                by_runs ? "runs" : "measurements", refined->stopped)
+               : most == 0 ? std::string("a budget of 0 turns it off")
+                           : fmt::format("{} measurements allowed, none made: {}", most,
+                                         session.workshop().why_not_measured()));
   } else {
     stages.end("refinement", false, "there is nothing to choose among");
   }
@@ -265,10 +276,15 @@ int run_tune(const Arguments& arguments) {
   }
   Result<Asked> asked = asked_of(arguments);
   if (!asked) return report_faults(asked.error());
-  TuneWorkshop workshop(*asked->job, {static_cast<int>(number_of(arguments, "--threads", 0)),
-                                      asked->measure_command, arguments.value("--output")});
+  TuneWorkshop workshop(
+      *asked->job, {static_cast<int>(number_of(arguments, "--threads", 0)), asked->measure_command,
+                    arguments.value("--output"), asked->runs > 0});
   Result<search::Space> space = workshop.space_of(asked->axes);
   if (!space) return report_faults(space.error());
+  TuneMemory memory;
+  if (const int code = memory.open(arguments.value("--memory"), *asked->job); code != kAnswered) {
+    return code;
+  }
   agent::Records records;
   const agent::Folder how = arguments.has("--resume")  ? agent::Folder::resume
                             : arguments.has("--force") ? agent::Folder::force
@@ -279,9 +295,18 @@ int run_tune(const Arguments& arguments) {
   }
   std::array<agent::Budget, agent::kFidelities> budgets;
   budgets[static_cast<std::size_t>(agent::Fidelity::measure)].most = asked->measurements;
-  budgets[static_cast<std::size_t>(agent::Fidelity::run)].most = 0;
+  budgets[static_cast<std::size_t>(agent::Fidelity::run)].most = asked->runs;
   agent::Session session(workshop, *std::move(space), budgets, records);
-  const agent::Answer answer = tune(*asked, session);
+  const Result<Remembered> remembered = memory.offer(records);
+  if (!remembered) return report_faults(remembered.error());
+  for (const Remembered::One& one : remembered->measured) {
+    records.remember(one.digest, one.measured);
+  }
+  const agent::Answer answer = tune(*asked, session, *remembered);
+  if (answer.refined && !answer.interrupted) {
+    const int kept = memory.keep(session, answer.refined->learned, *remembered);
+    if (kept != kAnswered) return kept;
+  }
   return write_all(answer, session, records, arguments);
 }
 

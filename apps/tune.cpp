@@ -224,8 +224,10 @@ Result<Tuned> tune(const Asked& asked, agent::Session& session, const Remembered
   bool scripted = asked.policy == "scripted";
   if (asked.policy == "model") {
     agent::Desk desk = model_desk(session);
-    Result<ModelStage> told = ask_model(
-        arguments, asked.model, desk, model_brief(desk, asked.wishes), arguments.value("--output"));
+    agent::TalkBrief brief = model_brief(desk, asked.wishes);
+    if (!remembered.said.empty()) brief.seeds += " Of earlier runs: " + remembered.said + ".";
+    Result<ModelStage> told =
+        ask_model(arguments, asked.model, desk, std::move(brief), arguments.value("--output"));
     if (!told) return faults(told.error());
     model = *std::move(told);
     scripted = !model->talk.finish && model->talk.end != agent::TalkEnd::interrupted;

@@ -135,7 +135,7 @@ TEST(Knobs, EachMovesAJobThatUsesIt) {
   job::JobSpec job = job_of("mixtral-8x7b", "h100-sxm-2x8", 64);
   job.parallel.tp = 2;
   job.parallel.etp = 1;
-  job.parallel.ep = 8;
+  job.parallel.ep = 2;
   job.parallel.sequence_parallel = true;
   job::CheckedJob checked;
   ASSERT_TRUE(job::check(job, checked).empty());

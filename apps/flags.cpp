@@ -160,6 +160,14 @@ constexpr Flag kFlags[] = {
     {"--budget-measure", "", Value::index, "N", false,
      "most measurements; 0 turns them off (0, or max_benchmark_calls of a target file)", "",
      " tune "},
+    {"--budget-run", "", Value::index, "N", false,
+     "most real runs that you make where nothing measures: each is asked for by its file, and its log "
+     "is read when the run of tune is resumed (0)",
+     "", " tune "},
+    {"--memory", "", Value::text, "FILE", false,
+     "what was measured and learned of this model and machine is offered from there and kept there "
+     "(SQLite)",
+     "", " tune "},
     {"--measure-command", "", Value::text, "CMD", false,
      "program that times the job of $ERATOS_JOB or $ERATOS_CONFIG and prints {\"step_s\": 9.8} "
      "last",

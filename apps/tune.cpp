@@ -1,5 +1,4 @@
 // eratos tune JOB -o DIR: which configuration to run, found with few measurements.
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -9,12 +8,14 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "apps/commands.h"
 #include "apps/exit_code.h"
 #include "apps/load_job.h"
 #include "apps/numbers.h"
 #include "apps/output.h"
+#include "apps/tune_memory.h"
 #include "apps/tune_model.h"
 #include "apps/tune_report.h"
 #include "apps/tune_workshop.h"
@@ -23,9 +24,7 @@
 #include "eratos/agent/scripted.h"
 #include "eratos/agent/seeds.h"
 #include "eratos/agent/session.h"
-#include "eratos/agent/tool_parts.h"
 #include "eratos/http/http.h"
-#include "eratos/reader/job_yaml.h"
 #include "eratos/reader/primus_target.h"
 #include "eratos/search/legality.h"
 #include "eratos/text/dump.h"
@@ -49,6 +48,7 @@ struct Asked {
   int seeds = kSeeds;
   agent::Investigation investigation;
   int measurements = 0;
+  int runs = 0;
   std::string measure_command;
   std::optional<agent::ModelSettings> model;  // of --policy model; nothing where one is replayed
   std::string wishes;
@@ -139,6 +139,7 @@ Result<Asked> asked_of(const Arguments& arguments) {
     out.investigation.proposals = out.investigation.simulations;
   }
   out.investigation.rounds = count("--rounds", out.investigation.rounds);
+  out.runs = count("--budget-run", 0);
   out.measure_command = arguments.value("--measure-command");
   return out;
 }
@@ -161,6 +162,7 @@ Node run_node(const Asked& asked) {
   investigation.set("proposals", Node::integer(asked.investigation.proposals));
   out.set("investigation", std::move(investigation));
   out.set("budget_measure", Node::integer(asked.measurements));
+  out.set("budget_run", Node::integer(asked.runs));
   out.set("measure_command", Node::string(asked.measure_command));
   return out;
 }
@@ -185,62 +187,18 @@ struct Stages {
     const int all = static_cast<int>(session.trials().size());
     done.push_back({std::move(name), on, std::move(what), all - counted});
     counted = all;
-    std::fprintf(stderr, "tune: %s: %s\n", done.back().name.c_str(), done.back().what.c_str());
+    if (terminal) {
+      std::fprintf(stderr, "tune: %s: %s\n", done.back().name.c_str(), done.back().what.c_str());
+    }
   }
   int counted = 0;
+  bool terminal = isatty(STDERR_FILENO) != 0;
 };
 
 struct Tuned {
   agent::Answer answer;
   std::optional<ModelStage> model;
 };
-
-std::string budgets_text(const agent::Session& session) {
-  const agent::Budget& measure = session.budget(agent::Fidelity::measure);
-  if (measure.off()) return "no measurements; projections are free";
-  return fmt::format("{} measurements; projections are free", measure.most - measure.spent);
-}
-
-agent::TalkBrief brief_of(const Asked& asked, agent::Session& session, agent::Desk& desk) {
-  agent::TalkBrief out;
-  out.facts = facts_for_model(desk);
-  if (session.baseline() != nullptr) out.baseline = session.baseline()->number;
-  if (session.trials().size() > 1) {
-    out.seeds =
-        fmt::format("A planner without a model has made {} trials", session.trials().size());
-    if (const agent::Trial* best = session.best()) {
-      out.seeds += fmt::format("; the best is trial {}", best->number);
-    }
-    out.seeds += '.';
-  }
-  out.budgets = budgets_text(session);
-  out.wishes = asked.wishes;
-  return out;
-}
-
-agent::Desk desk_of(agent::Session& session) {
-  agent::Desk desk{session};
-  desk.write_job = [](const job::JobSpec& spec) { return reader::job_to_node(spec); };
-  return desk;
-}
-
-// The fastest that a model has tried: refinement may measure them like what others found.
-void add_tried(agent::Desk& desk, agent::Refinement& refinement) {
-  constexpr std::size_t kMost = 8;
-  std::vector<const agent::Trial*> tried;
-  for (const auto& t : desk.session.trials()) {
-    const bool has_step = t->fits() && t->fidelity != agent::Fidelity::memory;
-    if (t->stage == desk.stage && has_step) tried.push_back(t.get());
-  }
-  std::stable_sort(tried.begin(), tried.end(), [](const agent::Trial* a, const agent::Trial* b) {
-    return a->projected.tokens_per_s_per_gpu.value > b->projected.tokens_per_s_per_gpu.value;
-  });
-  tried.resize(std::min(tried.size(), kMost));
-  for (const agent::Trial* t : tried) {
-    agent::Pinned at = agent::pinned_at(desk, desk.session.job_of(*t)->spec);
-    refinement.add(std::make_shared<const search::Space>(std::move(at.space)), at.at);
-  }
-}
 
 // The trial that the model chose, where its choice stands: with the user's wishes, which no figure
 // holds; without, the figures decide.
@@ -250,9 +208,11 @@ const agent::Trial* choice_of(const Asked& asked, const std::optional<ModelStage
   return session.trial(model->talk.finish->trial);
 }
 
-Result<Tuned> tune(const Asked& asked, agent::Session& session, const Arguments& arguments) {
+Result<Tuned> tune(const Asked& asked, agent::Session& session, const Remembered& remembered,
+                   const Arguments& arguments) {
   Stages stages{{}, session};
   const bool plain = asked.policy == "none";
+  if (!remembered.said.empty()) stages.end("memory", true, "remembered: " + remembered.said);
   agent::Seeds seeds = agent::plant_seeds(session, plain ? 0 : asked.seeds);
   const search::Proof& proof = seeds.outcome.proof;
   stages.end("seeds", seeds.searched,
@@ -263,15 +223,17 @@ Result<Tuned> tune(const Asked& asked, agent::Session& session, const Arguments&
   std::optional<ModelStage> model;
   bool scripted = asked.policy == "scripted";
   if (asked.policy == "model") {
-    agent::Desk desk = desk_of(session);
-    const agent::TalkBrief brief = brief_of(asked, session, desk);
+    agent::Desk desk = model_desk(session);
+    agent::TalkBrief brief = model_brief(desk, asked.wishes);
+    if (!remembered.said.empty()) brief.seeds += " Of earlier runs: " + remembered.said + ".";
     Result<ModelStage> told =
-        ask_model(arguments, asked.model, desk, brief, arguments.value("--output"));
+        ask_model(arguments, asked.model, desk, std::move(brief), arguments.value("--output"));
     if (!told) return faults(told.error());
     model = *std::move(told);
     scripted = !model->talk.finish && model->talk.end != agent::TalkEnd::interrupted;
-    stages.end("language model", true,
-               model->said + (scripted ? "; the scripted policy goes on in its place" : ""));
+    if (scripted) model->said += "; the scripted policy goes on in its place";
+    if (scripted) std::fprintf(stderr, "warning: the language model: %s\n", model->said.c_str());
+    stages.end("language model", true, model->said);
   }
   const bool investigates = scripted && !asked.investigation.off();
   agent::Investigated i;
@@ -287,42 +249,29 @@ Result<Tuned> tune(const Asked& asked, agent::Session& session, const Arguments&
   }
   std::optional<agent::Refined> refined;
   if (seeds.searched && session.best() != nullptr) {
-    agent::Refinement refinement(session, seeds.candidates);
+    agent::Refinement refinement(session, seeds.candidates, remembered.learned);
     for (const agent::Discovery& d : i.found) refinement.add(d.space, d.at);
     if (model) {
-      agent::Desk desk = desk_of(session);
+      agent::Desk desk = model_desk(session);
       add_tried(desk, refinement);
     }
-    refined = refinement.run();
-    const bool on = asked.measurements > 0 && !session.workshop().measures_with().empty();
+    const bool by_runs = asked.runs > 0 && session.workshop().measures_with().empty();
+    refined = refinement.run(by_runs ? agent::Fidelity::run : agent::Fidelity::measure);
+    const int most = by_runs ? asked.runs : asked.measurements;
+    const bool on =
+        by_runs || (asked.measurements > 0 && !session.workshop().measures_with().empty());
     stages.end("refinement", on,
-               on ? fmt::format("{} of {} measurements; it ended because {}", refined->measured,
-                                asked.measurements, refined->stopped)
-               : asked.measurements == 0
-                   ? std::string("a budget of 0 turns it off")
-                   : fmt::format("{} measurements allowed, none made: {}", asked.measurements,
-                                 session.workshop().why_not_measured()));
+               on ? fmt::format("{} of {} {}; it ended because {}", refined->measured, most,
+                                by_runs ? "runs" : "measurements", refined->stopped)
+               : most == 0 ? std::string("a budget of 0 turns it off")
+                           : fmt::format("{} measurements allowed, none made: {}", most,
+                                         session.workshop().why_not_measured()));
   } else {
     stages.end("refinement", false, "there is nothing to choose among");
   }
   Tuned out{agent::answer_of(session, std::move(stages.done), std::move(seeds), std::move(refined),
                              choice_of(asked, model, session)),
             std::move(model)};
-  return out;
-}
-
-report::Section model_section(const ModelStage& model) {
-  report::Section out;
-  out.heading = "the language model";
-  out.sentences.push_back(model.said);
-  if (!model.talk.finish) return out;
-  std::string cites;
-  for (const int n : model.talk.finish->cites) {
-    cites += (cites.empty() ? "" : ", ") + std::to_string(n);
-  }
-  out.sentences.push_back(
-      fmt::format("Its words, which nothing here rests on, citing trials {}: {}", cites,
-                  model.talk.finish->rationale));
   return out;
 }
 
@@ -382,8 +331,8 @@ int show_prompt(const Asked& asked, TuneWorkshop& workshop, search::Space space,
   agent::Records nowhere;
   agent::Session session(workshop, std::move(space), budgets, nowhere);
   agent::plant_seeds(session, asked.policy == "none" ? 0 : asked.seeds);
-  agent::Desk desk = desk_of(session);
-  const std::string text = shown_prompt(arguments, asked.model, brief_of(asked, session, desk));
+  agent::Desk desk = model_desk(session);
+  const std::string text = shown_prompt(arguments, asked.model, model_brief(desk, asked.wishes));
   Arguments to_terminal = arguments;
   to_terminal.flags.erase("--output");
   return deliver(text, to_terminal, kAnswered);
@@ -412,15 +361,20 @@ int run_tune(const Arguments& arguments) {
                  "--policy scripted needs none\n");
     return kEnvironment;
   }
-  TuneWorkshop workshop(*asked->job, {static_cast<int>(number_of(arguments, "--threads", 0)),
-                                      asked->measure_command, arguments.value("--output")});
+  TuneWorkshop workshop(
+      *asked->job, {static_cast<int>(number_of(arguments, "--threads", 0)), asked->measure_command,
+                    arguments.value("--output"), asked->runs > 0});
   Result<search::Space> space = workshop.space_of(asked->axes);
   if (!space) return report_faults(space.error());
   std::array<agent::Budget, agent::kFidelities> budgets;
   budgets[static_cast<std::size_t>(agent::Fidelity::measure)].most = asked->measurements;
-  budgets[static_cast<std::size_t>(agent::Fidelity::run)].most = 0;
+  budgets[static_cast<std::size_t>(agent::Fidelity::run)].most = asked->runs;
   if (arguments.has("--show-prompt")) {
     return show_prompt(*asked, workshop, *std::move(space), budgets, arguments);
+  }
+  TuneMemory memory;
+  if (const int code = memory.open(arguments.value("--memory"), *asked->job); code != kAnswered) {
+    return code;
   }
   agent::Records records;
   const agent::Folder how = arguments.has("--resume")  ? agent::Folder::resume
@@ -431,8 +385,18 @@ int run_tune(const Arguments& arguments) {
     return report_faults(open.error());
   }
   agent::Session session(workshop, *std::move(space), budgets, records);
-  const Result<Tuned> tuned = tune(*asked, session, arguments);
+  const Result<Remembered> remembered = memory.offer(records);
+  if (!remembered) return report_faults(remembered.error());
+  for (const Remembered::One& one : remembered->measured) {
+    records.remember(one.digest, one.measured);
+  }
+  const Result<Tuned> tuned = tune(*asked, session, *remembered, arguments);
   if (!tuned) return report_faults(tuned.error());
+  const agent::Answer& answer = tuned->answer;
+  if (answer.refined && !answer.interrupted) {
+    const int kept = memory.keep(session, answer.refined->learned, *remembered);
+    if (kept != kAnswered) return kept;
+  }
   return write_all(*tuned, session, records, arguments);
 }
 

@@ -1,5 +1,6 @@
 #include "apps/tune_model.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -17,9 +18,10 @@
 #include "eratos/agent/json_parts.h"
 #include "eratos/agent/records.h"
 #include "eratos/agent/spend.h"
+#include "eratos/agent/tool_parts.h"
 #include "eratos/agent/tools.h"
 #include "eratos/agent/transcript.h"
-#include "eratos/text/dump.h"
+#include "eratos/reader/job_yaml.h"
 #include "eratos/text/file.h"
 #include "eratos/text/yaml.h"
 
@@ -112,6 +114,20 @@ std::string how_it_went(const agent::Talk& talk, const agent::ModelSettings& set
     out += fmt::format("; {} results were left out of its context", talk.left_out);
   }
   return out;
+}
+
+std::string budgets_text(const agent::Session& session) {
+  const agent::Budget& measure = session.budget(agent::Fidelity::measure);
+  if (measure.off()) return "no measurements; projections are free";
+  return fmt::format("{} measurements; projections are free", measure.most - measure.spent);
+}
+
+// describe_job and describe_cluster, for the first message.
+std::string facts_for_model(agent::Desk& desk) {
+  const agent::ToolSaid job = agent::call_tool(desk, "describe_job", std::string_view("{}"));
+  const agent::ToolSaid cluster =
+      agent::call_tool(desk, "describe_cluster", std::string_view("{}"));
+  return fmt::format("{{\"job\":{},\"cluster\":{}}}", job.json, cluster.json);
 }
 
 }  // namespace
@@ -246,11 +262,60 @@ std::string shown_prompt(const Arguments& arguments,
   return agent::prompt_text(agent::first_request(brief, limits_of(arguments, model), tools));
 }
 
-std::string facts_for_model(agent::Desk& desk) {
-  const agent::ToolSaid job = agent::call_tool(desk, "describe_job", std::string_view("{}"));
-  const agent::ToolSaid cluster =
-      agent::call_tool(desk, "describe_cluster", std::string_view("{}"));
-  return fmt::format("{{\"job\":{},\"cluster\":{}}}", job.json, cluster.json);
+agent::Desk model_desk(agent::Session& session) {
+  agent::Desk desk{session};
+  desk.write_job = [](const job::JobSpec& spec) { return reader::job_to_node(spec); };
+  return desk;
+}
+
+agent::TalkBrief model_brief(agent::Desk& desk, const std::string& wishes) {
+  const agent::Session& session = desk.session;
+  agent::TalkBrief out;
+  out.facts = facts_for_model(desk);
+  if (session.baseline() != nullptr) out.baseline = session.baseline()->number;
+  if (session.trials().size() > 1) {
+    out.seeds =
+        fmt::format("A planner without a model has made {} trials", session.trials().size());
+    if (const agent::Trial* best = session.best()) {
+      out.seeds += fmt::format("; the best is trial {}", best->number);
+    }
+    out.seeds += '.';
+  }
+  out.budgets = budgets_text(session);
+  out.wishes = wishes;
+  return out;
+}
+
+void add_tried(agent::Desk& desk, agent::Refinement& refinement) {
+  constexpr std::size_t kMost = 8;
+  std::vector<const agent::Trial*> tried;
+  for (const auto& t : desk.session.trials()) {
+    const bool has_step = t->fits() && t->fidelity != agent::Fidelity::memory;
+    if (t->stage == desk.stage && has_step) tried.push_back(t.get());
+  }
+  std::stable_sort(tried.begin(), tried.end(), [](const agent::Trial* a, const agent::Trial* b) {
+    return a->projected.tokens_per_s_per_gpu.value > b->projected.tokens_per_s_per_gpu.value;
+  });
+  tried.resize(std::min(tried.size(), kMost));
+  for (const agent::Trial* t : tried) {
+    agent::Pinned at = agent::pinned_at(desk, desk.session.job_of(*t)->spec);
+    refinement.add(std::make_shared<const search::Space>(std::move(at.space)), at.at);
+  }
+}
+
+report::Section model_section(const ModelStage& model) {
+  report::Section out;
+  out.heading = "the language model";
+  out.sentences.push_back(model.said);
+  if (!model.talk.finish) return out;
+  std::string cites;
+  for (const int n : model.talk.finish->cites) {
+    cites += (cites.empty() ? "" : ", ") + std::to_string(n);
+  }
+  out.sentences.push_back(
+      fmt::format("Its words, which nothing here rests on, citing trials {}: {}", cites,
+                  model.talk.finish->rationale));
+  return out;
 }
 
 }  // namespace eratos::apps

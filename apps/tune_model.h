@@ -7,9 +7,11 @@
 
 #include "apps/arguments.h"
 #include "eratos/agent/desk.h"
+#include "eratos/agent/refinement.h"
 #include "eratos/agent/settings.h"
 #include "eratos/agent/talk.h"
 #include "eratos/base/diagnostic.h"
+#include "eratos/report/page.h"
 
 namespace eratos::apps {
 
@@ -44,7 +46,15 @@ std::string shown_prompt(const Arguments& arguments,
                          const std::optional<agent::ModelSettings>& model,
                          const agent::TalkBrief& brief);
 
-// describe_job and describe_cluster, for the first message.
-std::string facts_for_model(agent::Desk& desk);
+agent::Desk model_desk(agent::Session& session);
+
+// What a model is told of the run so far.
+agent::TalkBrief model_brief(agent::Desk& desk, const std::string& wishes);
+
+// The fastest that a model has tried: refinement may measure them like what others found.
+void add_tried(agent::Desk& desk, agent::Refinement& refinement);
+
+// Of the report.
+report::Section model_section(const ModelStage& model);
 
 }  // namespace eratos::apps

@@ -281,7 +281,7 @@ void add_facts(const Answer& a, report::Page& page) {
     page.facts.emplace_back(name, std::move(value));
   };
   const Trial& w = *a.winner;
-  fact("winner", fmt::format("trial {}: {}", w.number, agent::text_of(w.patch)));
+  fact("winner", fmt::format("trial {} of {}", w.number, a.session->trials().size()));
   fact("projected tokens/s/GPU", tokens(w.projected.tokens_per_s_per_gpu));
   fact("projected step", seconds(w.projected.step_s));
   fact("projected peak", memory(w.projected.device_peak_bytes));
@@ -307,7 +307,8 @@ void add_facts(const Answer& a, report::Page& page) {
   }
   if (a.refined && a.refined->next) {
     fact("next best measurement",
-         agent::text_of(a.refined->next->patch) +
+         (a.refined->next->patch == w.patch ? std::string("the winner itself")
+                                            : agent::text_of(a.refined->next->patch)) +
              (a.refined->next->gain > 0
                   ? fmt::format(" (expected to gain {})", report::percent(a.refined->next->gain))
                   : ""));

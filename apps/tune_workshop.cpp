@@ -1,11 +1,13 @@
 #include "apps/tune_workshop.h"
 
+#include <cstdio>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "apps/measure_command.h"
+#include "apps/run_log.h"
 #include "apps/search_run.h"
 #include "eratos/reader/export_job.h"
 #include "eratos/reader/job_patch.h"
@@ -15,8 +17,15 @@
 #include "eratos/search/legality.h"
 #include "eratos/store/digest.h"
 #include "eratos/text/dump.h"
+#include "eratos/text/file.h"
 
 namespace eratos::apps {
+
+namespace {
+
+constexpr std::size_t kMostLog = 256'000'000;
+
+}  // namespace
 
 std::string digest_text(const job::JobSpec& spec) {
   const store::Digest d = store::digest_of(reader::job_text(spec));
@@ -75,10 +84,10 @@ std::string TuneWorkshop::why_not_measured() {
   return "nothing measures here: name a program with --measure-command";
 }
 
-Result<agent::Measured> TuneWorkshop::measure(const agent::TunedJob& job) {
+MeasureRequest TuneWorkshop::request_of(const agent::TunedJob& job, const char* folder) const {
   MeasureRequest request;
   request.command = settings_.measure_command;
-  request.folder = (std::filesystem::path(settings_.folder) / "measurements").string();
+  request.folder = (std::filesystem::path(settings_.folder) / folder).string();
   request.digest = job.digest;
   request.job = text::to_yaml(reader::job_to_node(job.spec));
   if (const std::string_view target = reader::target_of(job.spec.framework); !target.empty()) {
@@ -86,11 +95,45 @@ Result<agent::Measured> TuneWorkshop::measure(const agent::TunedJob& job) {
   }
   request.tokens_per_step = static_cast<double>(job.spec.batch.global) * job.spec.batch.sequence;
   request.gpus = job.spec.cluster.gpus();
-  return measure_by_command(request, [this] { return interrupted(); });
+  return request;
 }
 
-Result<agent::Measured> TuneWorkshop::run(const agent::TunedJob&) {
-  return fault({.message = "no real runs are offered"});
+Result<agent::Measured> TuneWorkshop::measure(const agent::TunedJob& job) {
+  return measure_by_command(request_of(job, "measurements"), [this] { return interrupted(); });
+}
+
+std::string TuneWorkshop::runs_with() {
+  return !settings_.runs    ? ""
+         : awaited_.empty() ? "you"
+                            : "put its log at " + awaited_ + ", then --resume";
+}
+
+Result<std::optional<agent::Measured>> TuneWorkshop::run(const agent::TunedJob& job) {
+  const MeasureRequest request = request_of(job, "runs");
+  const std::string stem = (std::filesystem::path(request.folder) / job.digest).string();
+  const std::string log = stem + ".log";
+  std::error_code failed;
+  std::filesystem::create_directories(request.folder, failed);
+  if (!std::filesystem::exists(log, failed)) {
+    const std::string file = request.config.empty() ? stem + ".yaml" : stem + ".config";
+    const Result<void> written = text::write_file(
+        file, request.config.empty() ? request.job : request.config, text::Overwrite::yes);
+    if (!written) return faults(written.error());
+    awaited_ = log;
+    std::fprintf(stderr, "run the job of %s on %d accelerators and put its log at %s\n",
+                 file.c_str(), request.gpus, log.c_str());
+    return std::optional<agent::Measured>{};
+  }
+  const Result<std::string> read = text::read_file(log, kMostLog);
+  if (!read) return faults(read.error());
+  Result<agent::Measured> measured = measured_from_log(*read, request);
+  if (!measured) {
+    Diagnostics bad = measured.error();
+    for (Diagnostic& d : bad) d.where.file = log;
+    return faults(std::move(bad));
+  }
+  measured->source = "log of a run";
+  return std::optional<agent::Measured>(*std::move(measured));
 }
 
 Result<std::vector<agent::WinnerFile>> TuneWorkshop::winner_files(const agent::TunedJob& job) {

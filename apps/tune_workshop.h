@@ -3,11 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/interrupt.h"
 #include "apps/load_job.h"
+#include "apps/measure_command.h"
 #include "eratos/agent/workshop.h"
 #include "eratos/search/objective.h"
 
@@ -18,7 +20,8 @@ class TuneWorkshop : public agent::Workshop {
   struct Settings {
     int threads = 0;
     std::string measure_command;  // "": no device
-    std::string folder;           // measurements go below it
+    std::string folder;           // measurements and runs go below it
+    bool runs = false;            // the user makes real runs
   };
   // `job` stays where it is.
   TuneWorkshop(const Job& job, Settings settings);
@@ -36,14 +39,17 @@ class TuneWorkshop : public agent::Workshop {
   std::string measures_with() override;
   std::string why_not_measured() override;
   Result<agent::Measured> measure(const agent::TunedJob& job) override;
-  std::string runs_with() override { return ""; }
-  Result<agent::Measured> run(const agent::TunedJob& job) override;
+  std::string runs_with() override;
+  Result<std::optional<agent::Measured>> run(const agent::TunedJob& job) override;
   bool interrupted() override { return apps::interrupted(); }
   Result<std::vector<agent::WinnerFile>> winner_files(const agent::TunedJob& job) override;
 
  private:
+  MeasureRequest request_of(const agent::TunedJob& job, const char* folder) const;
+
   const Job& job_;
   Settings settings_;
+  std::string awaited_;  // log of the run that was asked for last
   Interruptible guard_;  // Ctrl-C ends the run with the best so far
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,8 +84,11 @@ class BenchWorkshop final : public Workshop {
     ++measurements;
     return true_of(job.spec);
   }
-  std::string runs_with() override { return ""; }
-  Result<Measured> run(const TunedJob&) override { return fault({.message = "no runs here"}); }
+  std::string runs_with() override { return runs ? "the user" : ""; }
+  Result<std::optional<Measured>> run(const TunedJob& job) override {
+    if (!logged) return std::optional<Measured>{};
+    return std::optional<Measured>(true_of(job.spec));
+  }
   bool interrupted() override { return false; }
   Result<std::vector<WinnerFile>> winner_files(const TunedJob&) override {
     return std::vector<WinnerFile>{};
@@ -110,6 +114,8 @@ class BenchWorkshop final : public Workshop {
   }
 
   bool measures = true;
+  bool runs = false;
+  bool logged = false;  // the user has made the run
   int measurements = 0;
 
  private:

@@ -288,6 +288,40 @@ TEST(Client, BrokenAnswersAreTriedAgain) {
   }
 }
 
+// Bytes changed, dropped, repeated: an answer or a failure, and nothing else happens.
+TEST(Client, MangledStreamsGiveAnAnswerOrAFailure) {
+  int answers = 0;
+  int failures = 0;
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    Rng rng(seed);
+    World w(seed % 2 == 0 ? Api::openai : Api::anthropic);
+    w.settings.retry.tries = 1;
+    std::string bytes = seed % 2 == 0 ? kParallel : kAnthropicStream;
+    for (std::uint64_t i = 0; i <= rng.below(4); ++i) {
+      const std::size_t at = rng.below(bytes.size());
+      const std::size_t size = 1 + rng.below(20);
+      switch (rng.below(4)) {
+        case 0:
+          bytes[at] = static_cast<char>(rng.below(256));
+          break;
+        case 1:
+          bytes.erase(at, size);
+          break;
+        case 2:
+          bytes.insert(at, bytes.substr(rng.below(bytes.size()), size));
+          break;
+        default:
+          bytes.insert(at, "[{\"\\u0000");
+      }
+    }
+    w.transport.piece = 1 + rng.below(64);
+    w.transport.script = {seed % 3 == 0 ? json_answer(bytes) : stream_answer(bytes)};
+    (w.ask() ? answers : failures)++;
+  }
+  EXPECT_GT(answers, 20);
+  EXPECT_GT(failures, 200);
+}
+
 TEST(Client, AStreamCutBehindItsLastWordIsWhole) {
   World w;
   FakeAnswer answer = stream_answer(kParallel.substr(0, kParallel.find("[DONE]") - 6));

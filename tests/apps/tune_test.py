@@ -10,7 +10,6 @@ import os
 import pathlib
 import random
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
@@ -43,7 +42,7 @@ def device(folder, sleep):
     log = folder / "asked.log"
     path = folder / "device.sh"
     path.write_text(DEVICE.format(log=log, sleep=sleep))
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    path.chmod(0o755)
     return path, log
 
 
@@ -108,7 +107,7 @@ def killed(folder):
     whole_trials = (whole / "trials.jsonl").read_bytes()
     rng = random.Random(8)
     kills = 0
-    for attempt in range(3):
+    for attempt in range(2):
         log.unlink(missing_ok=True)
         out = folder / f"killed{attempt}"
         words = small(out, quick)
@@ -144,6 +143,45 @@ def killed(folder):
     assert not log.exists()
 
 
+def remembered(folder):
+    quick, log = device(folder, 0)
+    log.unlink(missing_ok=True)
+    memory = ["--memory", folder / "machine.db"]
+    run(*small(folder / "first", quick), *memory)
+    first = json.loads((folder / "first/summary.json").read_text())
+    asked = log.read_text().split()
+    log.unlink()
+    run(*small(folder / "second", quick), *memory)
+    second = json.loads((folder / "second/summary.json").read_text())
+    again = log.read_text().split() if log.exists() else []
+    assert not set(asked) & set(again), "measured again what is remembered"
+    assert second["winner"]["measured"]["step_s"] <= first["winner"]["measured"]["step_s"]
+    assert second["stages"][0]["stage"] == "memory", second["stages"]
+
+
+def runs(folder):
+    out = folder / "runs"
+    words = [w for w in small(out, "") if w]
+    at = words.index("--budget-measure")
+    del words[at:at + 3]
+    words += ["--budget-run", "2"]
+    for step in range(3):
+        done = run(*words, "--resume")
+        summary = json.loads((out / "summary.json").read_text())
+        refined = next(s for s in summary["stages"] if s["stage"] == "refinement")
+        assert summary["refinement"]["measured"] == step, refined
+        if step == 2:
+            break
+        waiting = [p for p in (out / "runs").glob("*.config") if not p.with_suffix(".log").exists()]
+        assert len(waiting) == 1 and str(waiting[0]) in done.stderr, done.stderr
+        assert "--resume" in refined["what"], refined
+        line = " iteration %d/ 9 | elapsed time per iteration (ms): %s | loss\n"
+        times = [30000, 12000, 2000 + step, 2100 + step, 1900 + step]
+        waiting[0].with_suffix(".log").write_text("".join(line % x for x in enumerate(times)))
+    measured = [json.loads(t)["measured"] for t in (out / "trials.jsonl").read_text().splitlines()]
+    assert [m["step_s"] for m in measured if m] == [2.0, 2.001], measured
+
+
 def failures(folder):
     bad = folder / "bad.sh"
     bad.write_text("#!/bin/sh\necho nothing to say\nexit 3\n")
@@ -163,6 +201,8 @@ def main():
         folder = pathlib.Path(folder)
         example(folder)
         killed(folder)
+        remembered(folder)
+        runs(folder)
         failures(folder)
 
 

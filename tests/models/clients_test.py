@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The npm clients `openai` and `@anthropic-ai/sdk` as outside judges of both ends of a talk.
 
-What `eratos tune` sends is compiled against their types and sent again by them; what model_server.py
-answers is read by their own code, streamed and whole.
+What `eratos tune` sends is compiled against their types and sent again by them; what
+model_server.py answers is read by their own code, streamed and whole.
 """
 
 import json
@@ -53,9 +53,9 @@ def compile_bodies(bodies):
         for i, body in enumerate(bodies[api]):
             lines.append(f"export const {api}{i}: {kind} = {json.dumps(body)};")
     place = NODE / "bodies.ts"
-    tsc = ["node_modules/.bin/tsc", "--noEmit", "--strict", "--skipLibCheck", "--module", "nodenext",
-           "--moduleResolution", "nodenext", "--target", "es2022", "--lib", "es2023,dom", "--types", "",
-           "bodies.ts"]
+    tsc = ["node_modules/.bin/tsc", "--noEmit", "--strict", "--skipLibCheck", "--types", "",
+           "--module", "nodenext", "--moduleResolution", "nodenext", "--target", "es2022",
+           "--lib", "es2023,dom", "bodies.ts"]
     place.write_text("\n".join(lines) + "\n")
     done = subprocess.run(tsc, cwd=NODE, capture_output=True, text=True, timeout=120)
     if done.returncode != 0:
@@ -71,10 +71,10 @@ def main():
     compile_bodies(bodies)
     answer = {"text": "I try.", "calls": [("project", {"change": {"tp": 4, "note": "é<&>\n"}}),
                                           ("best", {})]}
-    with ModelServer(lambda _: answer) as server, tempfile.NamedTemporaryFile("w", suffix=".json") as f:
-        json.dump(bodies, f)
-        f.flush()
-        done = run_node(HERE / "clients.mjs", server.origin, f.name, folder=NODE)
+    with ModelServer(lambda _: answer) as server, tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "bodies.json"
+        file.write_text(json.dumps(bodies))
+        done = run_node(HERE / "clients.mjs", server.origin, str(file), folder=NODE)
         print(done.stdout, done.stderr, sep="\n")
         if server.faults:
             sys.exit(f"the server of the tests: {server.faults}")

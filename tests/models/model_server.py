@@ -1,9 +1,9 @@
 """A server that speaks the two interfaces of language models and says what a script tells it to.
 
-Real HTTP on the loopback. A script is a list of steps, one a request, or a function from the request's
-body to a step. A step is a dict:
+Real HTTP on the loopback. A script is a list of steps, one a request, or a function from the
+request's body to a step. A step is a dict:
 
-  text, calls        what the model answers: calls are (name, arguments) with arguments a dict or text
+  text, calls        what the model answers: calls are (name, arguments), arguments a dict or text
   status, headers, body, type
                      an answer of its own, byte for byte
   cut                how many of a stream's pieces are sent before the connection ends
@@ -44,7 +44,8 @@ def openai_whole(body, step, number):
              "function": {"name": name, "arguments": arguments_text(arguments)}}
             for i, (name, arguments) in enumerate(calls)]
     used = usage_of(body, step)
-    return {"id": f"chatcmpl-{number}", "object": "chat.completion", "created": 1, "model": body["model"],
+    return {"id": f"chatcmpl-{number}", "object": "chat.completion", "created": 1,
+            "model": body["model"],
             "choices": [{"index": 0, "message": message, "logprobs": None,
                          "finish_reason": "tool_calls" if calls else "stop"}],
             "usage": {"prompt_tokens": used[0], "completion_tokens": used[1],
@@ -55,7 +56,8 @@ def openai_chunks(body, step, number):
     def chunk(delta, finish=None):
         return {"id": f"chatcmpl-{number}", "object": "chat.completion.chunk", "created": 1,
                 "model": body["model"],
-                "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}]}
+                "choices": [{"index": 0, "delta": delta, "logprobs": None,
+                             "finish_reason": finish}]}
 
     out = [chunk({"role": "assistant", "content": ""})]
     for piece in pieces_of(step["text"], 3) if step.get("text") else []:
@@ -63,13 +65,15 @@ def openai_chunks(body, step, number):
     calls = step.get("calls", [])
     # Parallel calls begin one after the other; their arguments then come in turns.
     for i, (name, _) in enumerate(calls):
-        out.append(chunk({"tool_calls": [{"index": i, "id": f"call_{number}_{i}", "type": "function",
+        out.append(chunk({"tool_calls": [{"index": i, "id": f"call_{number}_{i}",
+                                          "type": "function",
                                           "function": {"name": name, "arguments": ""}}]}))
     cut = [pieces_of(arguments_text(a), step.get("pieces", 3)) for _, a in calls]
     for turn in range(max(map(len, cut), default=0)):
         for i, parts in enumerate(cut):
             if turn < len(parts):
-                out.append(chunk({"tool_calls": [{"index": i, "function": {"arguments": parts[turn]}}]}))
+                out.append(chunk({"tool_calls": [{"index": i,
+                                                  "function": {"arguments": parts[turn]}}]}))
     out.append(chunk({}, "tool_calls" if calls else "stop"))
     if body.get("stream_options", {}).get("include_usage"):
         used = usage_of(body, step)

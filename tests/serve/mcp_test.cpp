@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "eratos/base/rng.h"
 #include "eratos/text/dump.h"
 
 namespace eratos::serve {
@@ -139,6 +140,29 @@ TEST_F(McpTest, BatchesAreOfOneVersion) {
   server->receive(
       R"([{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"},{"jsonrpc":"2.0","id":2,"method":"ping"}])");
   EXPECT_EQ(said.size(), 2u);
+}
+
+TEST_F(McpTest, MangledLinesGetAnErrorOrNothing) {
+  begin();
+  const std::string good =
+      R"({"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"a":1}}})";
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    Rng rng(seed);
+    std::string line = good;
+    for (std::uint64_t i = 0; i <= rng.below(3); ++i) {
+      const std::size_t at = rng.below(line.size());
+      if (rng.below(2) == 0) {
+        line[at] = static_cast<char>(32 + rng.below(95));
+      } else {
+        line.erase(at, 1 + rng.below(8));
+      }
+    }
+    server->receive(line);
+  }
+  for (const std::string& line : end()) {
+    EXPECT_THAT(line, ::testing::StartsWith(R"({"jsonrpc":"2.0","id":)"));
+    EXPECT_EQ(line.find('\n'), std::string::npos);
+  }
 }
 
 TEST_F(McpTest, StoppingCancelsWhatRuns) {

@@ -21,7 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 using text::Node;
 
-constexpr std::string_view kFiles[] = {"run.json", "trials.jsonl", "notes.jsonl", "paid.jsonl"};
+constexpr std::string_view kFiles[] = {"run.json", "trials.jsonl", "notes.jsonl", "paid.jsonl",
+                                       "prior.json"};
 
 Diagnostic cannot(const std::string& path, const char* what) {
   return {.where = {.file = path},
@@ -319,6 +320,15 @@ const Trial* Records::before(int number) const {
 const Measured* Records::paid(const std::string& digest, Fidelity fidelity) const {
   const auto at = paid_.find({digest, fidelity});
   return at == paid_.end() ? nullptr : &at->second;
+}
+
+void Records::remember(const std::string& digest, const Measured& measured) {
+  remembered_[digest] = measured;
+}
+
+const Measured* Records::remembered(const std::string& digest) const {
+  const auto at = remembered_.find(digest);
+  return at == remembered_.end() ? nullptr : &at->second;
 }
 
 void Records::take(const Result<void>& written) {

@@ -72,6 +72,10 @@ class Records {
   // A measurement or run of the job that was paid for; null where there is none.
   const Measured* paid(const std::string& digest, Fidelity fidelity) const;
 
+  // A measurement that an earlier run made: it costs this one nothing.
+  void remember(const std::string& digest, const Measured& measured);
+  const Measured* remembered(const std::string& digest) const;
+
   void pay(const std::string& digest, Fidelity fidelity, const Measured& measured);
   void add(const Trial& trial);  // does nothing where before(number) is the same
   void add_note(int number, const std::string& text);
@@ -95,6 +99,7 @@ class Records {
   std::size_t old_notes_ = 0;
   std::size_t notes_seen_ = 0;
   std::map<std::pair<std::string, Fidelity>, Measured> paid_;
+  std::map<std::string, Measured> remembered_;
   std::optional<Diagnostic> trouble_;
 };
 

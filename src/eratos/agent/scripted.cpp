@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "eratos/base/check.h"
 #include "eratos/search/around.h"
 #include "eratos/search/exhaustive.h"
 
@@ -53,11 +54,14 @@ const Remedy* remedy_of(std::string_view loss) {
   return nullptr;
 }
 
-// An axis that the session's space pins is the user's: it stays.
-std::vector<std::string> words_of(const search::Space& allowed, const Remedy& remedy, bool widely) {
+// An axis that the user pinned or listed (allowed is narrower than what a search has by default)
+// stays as it is.
+std::vector<std::string> words_of(const search::Space& allowed, const search::Space& usual,
+                                  const Remedy& remedy, bool widely) {
   std::vector<std::string> out{"rest=job"};
   for (const AxisId axis : remedy.axes) {
     if (allowed.named[static_cast<std::size_t>(axis)]) continue;
+    if (allowed.values(axis).size() < usual.values(axis).size()) continue;
     // Of the others, what is not there by default is another library, not another setting.
     const bool every = widely && (axis == AxisId::recompute || axis == AxisId::order ||
                                   axis == AxisId::sharding || axis == AxisId::offload);
@@ -78,6 +82,8 @@ double tokens_of(const Trial& t) { return t.projected.tokens_per_s_per_gpu.value
 Investigated investigate(Session& session, const Investigation& budget) {
   Investigated out;
   Workshop& workshop = session.workshop();
+  const Result<search::Space> usual = workshop.space_of({});
+  ERATOS_CHECK(usual.has_value());
   std::set<std::pair<std::string, std::string>> seen;  // of an incumbent's digest: a loss
   const auto left = [&] { return out.trials < std::min(budget.simulations, budget.proposals); };
   while (out.rounds < budget.rounds && left()) {
@@ -109,9 +115,9 @@ Investigated investigate(Session& session, const Investigation& budget) {
     seen.insert({best->digest, std::string(loss.what)});
     ++out.rounds;
     Result<search::Space> space =
-        workshop.space_around(job->spec, words_of(session.space(), *remedy, true));
+        workshop.space_around(job->spec, words_of(session.space(), *usual, *remedy, true));
     if (!space || space->raw() > kMostCandidates) {
-      space = workshop.space_around(job->spec, words_of(session.space(), *remedy, false));
+      space = workshop.space_around(job->spec, words_of(session.space(), *usual, *remedy, false));
     }
     if (!space) continue;
     search::Exhaustive all(*space, {2, false});

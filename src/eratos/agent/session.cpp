@@ -119,6 +119,17 @@ Evaluation Session::evaluate(const Patch& patch, Fidelity fidelity, const std::s
     return keep(std::move(trial), screen.fits ? Answered::paid : Answered::filtered);
   }
   const Measured* paid = is_paid(fidelity) ? records_.paid(job.digest, fidelity) : nullptr;
+  const Measured* remembered =
+      fidelity == Fidelity::measure && paid == nullptr ? records_.remembered(job.digest) : nullptr;
+  if (remembered != nullptr) {
+    trial = projected(job, std::move(trial));
+    trial.fidelity = fidelity;
+    trial.measured = *remembered;
+    trial.provenance =
+        "remembered from an earlier run: " + remembered->source + "; " + trial.provenance;
+    if (remembered->out_of_memory) trial.verdict = Verdict::ran_out;
+    return keep(std::move(trial), Answered::repeated);
+  }
   Budget& budget = budgets_[static_cast<std::size_t>(fidelity)];
   if (!budget.left()) {
     const std::string name(name_of(fidelity));
@@ -144,8 +155,21 @@ Evaluation Session::evaluate(const Patch& patch, Fidelity fidelity, const std::s
     trial.verdict = Verdict::failed;  // tried before, and charged
     trial.why = before->why;
   } else {
-    Result<Measured> measured =
-        fidelity == Fidelity::measure ? workshop_.measure(job) : workshop_.run(job);
+    Result<Measured> measured = Measured{};
+    if (fidelity == Fidelity::measure) {
+      measured = workshop_.measure(job);
+    } else {
+      Result<std::optional<Measured>> ran = workshop_.run(job);
+      if (ran && !ran->has_value()) {
+        --budget.spent;
+        return {Answered::waits, nullptr, "a run is waited for: " + workshop_.runs_with()};
+      }
+      if (ran) {
+        measured = **std::move(ran);
+      } else {
+        measured = faults(ran.error());
+      }
+    }
     if (measured) {
       records_.pay(job.digest, fidelity, *measured);
       trial.measured = *std::move(measured);

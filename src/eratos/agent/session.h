@@ -51,12 +51,13 @@ enum class Answered : std::uint8_t {
   no_budget,    // nothing was done: the fidelity is off or its budget spent
   no_oracle,    // nothing was done: there is nothing to measure or run with
   interrupted,  // a measurement was ended by the user; nothing was charged
+  waits,        // for the log of a run that the user makes; nothing was charged
 };
 
 struct Evaluation {
   Answered how = Answered::paid;
-  const Trial* trial = nullptr;  // null for the last three; stays where it is
-  std::string message;           // of the last three: what is missing
+  const Trial* trial = nullptr;  // null for the last four; stays where it is
+  std::string message;           // of the last four: what is missing
 };
 
 class Session {

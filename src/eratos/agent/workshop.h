@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,9 +71,10 @@ class Workshop {
   // Errors: the measurement itself failed (which is no verdict on the job).
   virtual Result<Measured> measure(const TunedJob& job) = 0;
 
-  // A real run, made by the user; "" where none is offered.
+  // A real run, made by the user; "" where none is offered. Nothing where its log is not there yet:
+  // what is to be done has been said, and the session goes on when it is resumed.
   virtual std::string runs_with() = 0;
-  virtual Result<Measured> run(const TunedJob& job) = 0;
+  virtual Result<std::optional<Measured>> run(const TunedJob& job) = 0;
 
   // Has the user asked to end?
   virtual bool interrupted() = 0;

@@ -116,8 +116,8 @@ void project_row(const reader::Run& run, const calibration::Calibration& calibra
   }
 }
 
-void project_all(const MeasuredRuns& measured, const projection::Options& options, double least_mfu,
-                 std::vector<AccuracyRow>& rows) {
+void project_all(const MeasuredRuns& measured, const projection::Options& options,
+                 double least_mfu, std::vector<AccuracyRow>& rows) {
   in_parallel(measured.runs.size(), [&]() -> Take {
     const std::shared_ptr<projection::Workspace> workspace = projection::make_workspace();
     return [&, workspace](std::size_t i) {

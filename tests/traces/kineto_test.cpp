@@ -155,8 +155,10 @@ TEST(Kineto, ATraceWithoutStepsIsOneWindow) {
 
 TEST(Kineto, ReadsTheListOfTheOlderProfiler) {
   const auto step = read_text(
-      R"([{"name": "aten::mm", "ph": "X", "ts": 1.5, "dur": 9, "tid": 1, "pid": "CPU functions", "args": {}},
-          {"name": "aten::mm", "ph": "X", "ts": 4.25, "dur": 2.5, "tid": 7, "pid": "CUDA functions", "args": {}}])");
+      R"([{"name": "aten::mm", "ph": "X", "ts": 1.5, "dur": 9, "tid": 1, "pid": "CPU functions",
+           "args": {}},
+          {"name": "aten::mm", "ph": "X", "ts": 4.25, "dur": 2.5, "tid": 7, "pid": "CUDA functions",
+           "args": {}}])");
   ASSERT_TRUE(step) << step.error().front().message;
   ASSERT_EQ(step->kernels.size(), 1U);
   EXPECT_EQ(step->kernels[0].start, 4250);
@@ -166,7 +168,8 @@ TEST(Kineto, ReadsTheListOfTheOlderProfiler) {
 
 TEST(Kineto, LargeTimesStayWholeNanoseconds) {
   const auto step = read_text(trace_of(
-      R"({"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1695835542514261.123, "dur": 0.877},)"));
+      R"({"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7,
+          "ts": 1695835542514261.123, "dur": 0.877},)"));
   ASSERT_TRUE(step);
   EXPECT_EQ(step->begin, 1695835542514261123);
   EXPECT_EQ(step->length(), 877);

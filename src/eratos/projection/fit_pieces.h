@@ -14,8 +14,8 @@
 // Source: C. L. Lawson, Contributions to the Theory of Linear Least Maximum Approximation, thesis,
 // UCLA 1961.
 //
-// Worked example: 8 us up to 64 KiB at 10 GB/s, then 20 us at 100 GB/s: two pieces that miss by less
-// than a thousandth.
+// Worked example: 8 us up to 64 KiB at 10 GB/s, then 20 us at 100 GB/s: two pieces that miss by
+// less than a thousandth.
 #pragma once
 
 #include <optional>

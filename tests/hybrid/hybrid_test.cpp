@@ -78,6 +78,45 @@ TEST(Hybrid, TheModelsOwnTimesGiveTheSimulation) {
   }
 }
 
+// The same for models of every kind of mixer and feed-forward, and for cuts of every kind.
+TEST(Hybrid, TheModelsOwnTimesGiveTheSimulationOfEveryKindOfModel) {
+  struct Case {
+    const char* model;
+    parallel::ParallelSpec parallel;
+    const char* recipe;
+  };
+  const Case cases[] = {{"deepseek-v2-lite", {.ep = 8}, "bf16"},
+                        {"deepseek-v3", {.ep = 8}, "fp8"},
+                        {"qwen3-next-80b-a3b", {.ep = 8}, "bf16"},
+                        {"gpt-oss-20b", {.ep = 8}, "bf16"},
+                        {"gemma2-9b", {.tp = 2}, "bf16"},
+                        {"nemotron-h-8b", {.tp = 2}, "bf16"},
+                        {"llama3.1-8b", {.tp = 2, .cp = 2}, "bf16"},
+                        {"llama3.1-8b", {.pp = 2, .vpp = 4}, "bf16"},
+                        {"llama3.1-8b", {.tp = 8, .sequence_parallel = true}, "fp8"}};
+  int legal = 0;
+  for (const Case& c : cases) {
+    auto job = std::make_unique<SmallJob>();
+    const auto model = reader::load_model(c.model);
+    ASSERT_TRUE(model) << c.model;
+    job->spec.model = *model;
+    job->spec.framework = *reader::load_framework("megatron");
+    job->spec.cluster = *reader::load_cluster("h100-sxm-4x8");
+    job->spec.batch = {1, 64, 4096};
+    job->spec.parallel = c.parallel;
+    if (c.recipe == std::string("fp8")) job->spec.precision = job::Recipe::fp8_blockwise;
+    job->check();
+    ++legal;
+    const Measured m = measured_by(
+        *job, 32, [](const PlannedPiece& p) { return is_kernel(p) ? p.modelled.value : 0; });
+    const HybridProjection p = answer(*job, m);
+    EXPECT_NEAR(p.projection.time.step / p.simulated.time.step, 1, 1e-9) << c.model;
+    EXPECT_GT(share(p, Origin::measured), 0.35) << c.model;  // launches are the host's
+    EXPECT_NEAR(std::accumulate(p.hybrid.share.begin(), p.hybrid.share.end(), 0.0), 1, 1e-12);
+  }
+  EXPECT_EQ(legal, 9);
+}
+
 TEST(Hybrid, TwiceTheTimesIsTwiceTheCompute) {
   const auto job = dense();
   const Measured m = measured_by(

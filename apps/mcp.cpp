@@ -51,7 +51,7 @@ class McpWorkshop final : public TuneWorkshop {
       const std::span<const search::Ask> asks = method.ask();
       if (asks.empty()) break;
       tells.assign(asks.size(), {});
-      answers->answer(asks, tells);
+      answers->answer(asks, tells, [&method] { method.prepare(); });
       for (search::Tell& tell : tells) search::make_plain(tell);
       method.tell(tells);
     }

@@ -127,6 +127,9 @@ Result<Mode> mode_of(const Arguments& arguments) {
     return fault(
         {.message = "pictures and --schedule all are of simulations: add --mode simulate"});
   }
+  if (arguments.has("--anchor")) {
+    return fault({.message = "--anchor and --measured correct the model twice: give one of them"});
+  }
   return word == "both" ? Mode::both : Mode::hybrid;
 }
 

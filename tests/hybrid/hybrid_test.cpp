@@ -78,6 +78,45 @@ TEST(Hybrid, TheModelsOwnTimesGiveTheSimulation) {
   }
 }
 
+// The same for models of every kind of mixer and feed-forward, and for cuts of every kind.
+TEST(Hybrid, TheModelsOwnTimesGiveTheSimulationOfEveryKindOfModel) {
+  struct Case {
+    const char* model;
+    parallel::ParallelSpec parallel;
+    const char* recipe;
+  };
+  const Case cases[] = {{"deepseek-v2-lite", {.ep = 8}, "bf16"},
+                        {"deepseek-v3", {.ep = 8}, "fp8"},
+                        {"qwen3-next-80b-a3b", {.ep = 8}, "bf16"},
+                        {"gpt-oss-20b", {.ep = 8}, "bf16"},
+                        {"gemma2-9b", {.tp = 2}, "bf16"},
+                        {"nemotron-h-8b", {.tp = 2}, "bf16"},
+                        {"llama3.1-8b", {.tp = 2, .cp = 2}, "bf16"},
+                        {"llama3.1-8b", {.pp = 2, .vpp = 4}, "bf16"},
+                        {"llama3.1-8b", {.tp = 8, .sequence_parallel = true}, "fp8"}};
+  int legal = 0;
+  for (const Case& c : cases) {
+    auto job = std::make_unique<SmallJob>();
+    const auto model = reader::load_model(c.model);
+    ASSERT_TRUE(model) << c.model;
+    job->spec.model = *model;
+    job->spec.framework = *reader::load_framework("megatron");
+    job->spec.cluster = *reader::load_cluster("h100-sxm-4x8");
+    job->spec.batch = {1, 64, 4096};
+    job->spec.parallel = c.parallel;
+    if (c.recipe == std::string("fp8")) job->spec.precision = job::Recipe::fp8_blockwise;
+    job->check();
+    ++legal;
+    const Measured m = measured_by(
+        *job, 32, [](const PlannedPiece& p) { return is_kernel(p) ? p.modelled.value : 0; });
+    const HybridProjection p = answer(*job, m);
+    EXPECT_NEAR(p.projection.time.step / p.simulated.time.step, 1, 1e-9) << c.model;
+    EXPECT_GT(share(p, Origin::measured), 0.35) << c.model;  // launches are the host's
+    EXPECT_NEAR(std::accumulate(p.hybrid.share.begin(), p.hybrid.share.end(), 0.0), 1, 1e-12);
+  }
+  EXPECT_EQ(legal, 9);
+}
+
 TEST(Hybrid, TwiceTheTimesIsTwiceTheCompute) {
   const auto job = dense();
   const Measured m = measured_by(
@@ -285,6 +324,46 @@ TEST(Hybrid, LinksFittedOnFewRanksPriceLargerGroups) {
   EXPECT_NEAR(p.seconds, slower(4, 1e7), 1e-9);
   const Priced other = prices.link(ops::CollectiveKind::all_gather, Bytes{1e7}, four);
   EXPECT_EQ(other.origin, Origin::modelled);
+}
+
+// The weights' gradients apart from the rest: kernels at the model's own times are the simulation,
+// and a measured backward is cut as the model cuts it.
+TEST(Hybrid, ABackwardInHalvesIsOneMeasuredBackward) {
+  const auto job = dense();
+  job->spec.schedule.algorithm = "zb-h1";
+  job->check();
+  const Measured kernels = measured_by(
+      *job, 8, [](const PlannedPiece& p) { return is_kernel(p) ? p.modelled.value : 0; });
+  HybridProjection p = answer(*job, kernels);
+  EXPECT_NEAR(p.projection.time.step / p.simulated.time.step, 1, 1e-9);
+  const Measured layers = measured_by(*job, 1, [](const PlannedPiece& piece) {
+    return piece.id.find("block/layer") == 0 ? 2 * piece.modelled.value : 0;
+  });
+  p = answer(*job, layers);
+  double both = 0;
+  for (const SpanRow& s : p.hybrid.spans) both += (s.measured - s.kernels).value * s.count;
+  EXPECT_NEAR(both, p.hybrid.unattributed.value, 1e-12);
+  EXPECT_NEAR((p.projection.time.compute - p.simulated.time.compute).value, both, 1e-6 * both);
+}
+
+// A layer that is recomputed in full, measured without: one more forward in its backward.
+TEST(Hybrid, FullRecomputationIsOneMoreForward) {
+  const auto plain = dense();
+  double forward = 0;
+  double backward = 0;
+  const Measured m = measured_by(*plain, 1, [&](const PlannedPiece& p) {
+    if (p.id.find("block/layer") != 0) return 0.0;
+    const bool first = p.id.find("/forward/") != std::string::npos;
+    (first ? forward : backward) = 1.3 * p.modelled.value;
+    return 1.3 * p.modelled.value;
+  });
+  const auto again = dense();
+  again->spec.recompute.granularity = job::Granularity::full;
+  again->check();
+  const HybridProjection p = answer(*again, m);
+  ASSERT_EQ(p.hybrid.spans.size(), 2U);
+  EXPECT_NEAR(p.hybrid.spans[0].measured.value, forward, 1e-12);
+  EXPECT_NEAR(p.hybrid.spans[1].measured.value, backward + forward, 1e-12);
 }
 
 // What was restored adds up to the step.

@@ -138,6 +138,23 @@ TEST(Downscale, MemoryTakesLayersThenTheSequence) {
   }
 }
 
+// A head of 128,256 columns over 4096 tokens holds 0.5 GB of logits in 16 bits and as much again in
+// fp32; 1 GB takes the layers' halves, not the head.
+TEST(Plan, AModuleThatTheDeviceCannotHoldIsMeasuredByItsParts) {
+  const auto job = llama();
+  const Plan plan = plan_of(job->checked, job->calibration, {Bytes{1e9}, 1}, *job->w);
+  const auto any = [&](const char* start) {
+    return std::any_of(plan.pieces.begin(), plan.pieces.end(),
+                       [&](const PlannedPiece& p) { return p.id.find(start) == 0; });
+  };
+  EXPECT_FALSE(any("block/head"));
+  EXPECT_TRUE(any("block/mlp"));
+  EXPECT_TRUE(any("gemm/forward/m4096/n64128"));
+  EXPECT_TRUE(std::any_of(plan.unplanned.begin(), plan.unplanned.end(), [](const Unplanned& u) {
+    return u.why.find("does not fit the device") != std::string::npos;
+  }));
+}
+
 // No module of its own: an MLA layer's kernels are planned, and the plan says why no block is.
 TEST(Plan, WhatIsNoBlockIsSaid) {
   const auto job = small_job("deepseek-v2-lite", "h100-sxm-1x8", {1, 64, 2048}, {.ep = 8});

@@ -105,7 +105,12 @@ class Planner {
   void program(std::size_t index, double count, Plan& out) {
     const ops::Program& p = w_.lowered.programs[index];
     std::string why;
-    for (const BlockPieces& b : blocks_of(p, w_.active->set.id(index), job_, why)) {
+    std::vector<BlockPieces> blocks = blocks_of(p, w_.active->set.id(index), job_, why);
+    if (!blocks.empty() && needed_by(index, blocks[0].forward.dtype) > memory()) {
+      why = "as a whole it does not fit the device: by halves, or kernel by kernel";
+      blocks.erase(blocks.begin());
+    }
+    for (const BlockPieces& b : blocks) {
       collector_.add(b.forward, count,
                      device_seconds(p.forward, b.forward_begin, b.forward_end, false, pricing_));
       collector_.add(b.backward, count,
@@ -116,6 +121,18 @@ class Planner {
     for (const auto* list : {&p.forward, &p.backward}) {
       for (const ops::Op& op : *list) run(op, &p, count, 0);
     }
+  }
+
+  Bytes memory() const {
+    return devices_.memory.value > 0 ? devices_.memory
+                                     : job_.spec->cluster.accelerator.memory_visible;
+  }
+
+  // A module by itself: its weights, their gradients, and what its passes hold at most.
+  Bytes needed_by(std::size_t index, DType dtype) const {
+    const memory::ProgramMemory& m = w_.program_memory[index];
+    return max(m.forward_peak, m.backward_peak) +
+           2 * bytes_of(m.dense_parameters + m.expert_parameters, dtype);
   }
 
   void unplanned(const std::string& what, const std::string& why, Plan& out) const {

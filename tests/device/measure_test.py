@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""`eratos measure`: from a job to a file, with a bar on a terminal, and without eratos-device."""
+"""`eratos measure`: from a job to a file and into a projection; on a terminal; without eratos-device."""
 
+import json
 import os
 import pathlib
 import pty
@@ -13,9 +14,9 @@ from device import PROGRAM, environment, expect, gemm, need_program, pieces, rea
 
 ROOT = pathlib.Path(os.environ.get("ERATOS_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
 ERATOS = os.environ.get("ERATOS_BINARY") or str(ROOT / "build" / "eratos")
-JOB = [str(ROOT / "examples/measure/llama-block.yaml"), "--cluster", "h100-sxm-1x1",
+JOB = [str(ROOT / "examples/measure/moe-block.yaml"), "--cluster", "h100-sxm-1x1",
        "--set", "batch.sequence=32", "--set", "model.vocab=64", "--set", "model.hidden=64",
-       "--set", "model.ffn=96", "--set", "model.head_dim=8"]
+       "--set", "model.moe.ffn=96", "--set", "model.head_dim=8"]
 
 
 def eratos(*words, **how):
@@ -37,6 +38,14 @@ def test_a_job(folder):
     expect(sum(i.startswith("block/layer/") for i in found) == 2, found)
     expect(file["provenance"]["commit"].startswith("eratos "), file["provenance"])
     expect("progress" not in done.stderr, done.stderr)
+    # The other end: every id is that of its fields, and each piece stands for one of the job's.
+    back = subprocess.run([ERATOS, "project", *JOB, "--measured", output, "--mode", "hybrid",
+                           "--format", "json"], capture_output=True, text=True, timeout=20,
+                          check=False)
+    expect(back.returncode == 0, back.stderr)
+    known = json.loads(back.stdout)["provenance"]
+    expect(known["measured"]["pieces"] == len(found) == known["measured"]["matched_pieces"], known)
+    expect(0 < known["measured_fraction"] <= 1, known)
     again = eratos(*JOB, "-o", output)
     expect(again.returncode == 2 and "--force" in again.stderr, again.stderr)
 

@@ -54,6 +54,9 @@ constexpr Flag kFlags[] = {
     {"--measured", "", Value::text, "FILE", false,
      "times that a device took for the job's pieces, of `eratos measure`, in place of modelled ones", "",
      " project "},
+    {"--measured", "", Value::text, "FILE", false,
+     "project the rows of this file's part with its measured pieces; others are skipped", "",
+     " validate "},
     {"--mode", "", Value::text, "NAME", false,
      "simulate, hybrid (with --measured, the default) or both, side by side by module",
      "simulate hybrid both", " project "},
@@ -247,7 +250,7 @@ constexpr Flag kFlags[] = {
      "", kAll},
     {"--force", "", Value::none, "", false, "let --output replace an existing file", "", kAll},
 
-    {"--measured", "", Value::text, "FILE", false, "", "", " memory check explain validate "},
+    {"--measured", "", Value::text, "FILE", false, "", "", " memory check explain "},
     {"--mode", "", Value::text, "NAME", false, "", "", " memory check explain import export search "},
     {"--anchor", "", Value::text, "RUN", false, "", "", kOneJob},
 };

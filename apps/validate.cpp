@@ -2,6 +2,7 @@
 // of kernels and collectives (points.h) are priced instead.
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,9 +17,11 @@
 #include "apps/output.h"
 #include "apps/points.h"
 #include "eratos/job/job.h"
+#include "eratos/projection/hybrid.h"
 #include "eratos/projection/likeness.h"
 #include "eratos/projection/projection.h"
 #include "eratos/reader/job_yaml.h"
+#include "eratos/reader/measured.h"
 #include "eratos/report/accuracy.h"
 #include "eratos/text/dump.h"
 #include "eratos/version.h"
@@ -76,9 +79,10 @@ std::pair<double, double> multiples(const std::pair<Unit, Unit>& band, Unit of) 
   return {band.first / of, band.second / of};
 }
 
+// `pieces`: measurements of --measured, or null.
 void project_row(const reader::Run& run, const calibration::Calibration& calibration,
-                 const projection::Options& options, double least_mfu,
-                 projection::Workspace& workspace, AccuracyRow& row) {
+                 const calibration::Measured* pieces, const projection::Options& options,
+                 double least_mfu, projection::Workspace& workspace, AccuracyRow& row) {
   job::CheckedJob checked;
   Diagnostics faults = job::check(run.spec, checked);
   if (faults.empty()) faults = projection::schedule_faults(checked);
@@ -87,7 +91,16 @@ void project_row(const reader::Run& run, const calibration::Calibration& calibra
     for (const Diagnostic& d : faults) row.detail += (row.detail.empty() ? "" : "; ") + d.message;
     return;
   }
-  const projection::Projection p = projection::project(checked, calibration, options, workspace);
+  const std::string& part = run.spec.cluster.accelerator.name;
+  if (pieces != nullptr && !projection::measured_on(pieces->provenance, part)) {
+    row.skipped = "another part";
+    row.detail = "measurements are of " + pieces->provenance.device + ", the run is of " + part;
+    return;
+  }
+  const projection::Projection p =
+      pieces == nullptr
+          ? projection::project(checked, calibration, options, workspace)
+          : projection::project(checked, calibration, *pieces, options, workspace).projection;
   row.framework = run.spec.framework.name;
   name_schedule(run, row);
   name_layout(run, row);
@@ -115,14 +128,14 @@ void project_row(const reader::Run& run, const calibration::Calibration& calibra
   }
 }
 
-void project_all(const MeasuredRuns& measured, const projection::Options& options,
-                 double least_mfu, std::vector<AccuracyRow>& rows) {
+void project_all(const MeasuredRuns& measured, const calibration::Measured* pieces,
+                 const projection::Options& options, double least_mfu, std::vector<AccuracyRow>& rows) {
   in_parallel(measured.runs.size(), [&]() -> Take {
     const std::shared_ptr<projection::Workspace> workspace = projection::make_workspace();
     return [&, workspace](std::size_t i) {
       const MeasuredRun& each = measured.runs[i];
-      project_row(each.run, measured.calibration_of(each.run), options, least_mfu, *workspace,
-                  rows[each.row]);
+      project_row(each.run, measured.calibration_of(each.run), pieces, options, least_mfu,
+                  *workspace, rows[each.row]);
     };
   });
 }
@@ -143,8 +156,14 @@ int run_validate(const Arguments& arguments) {
   if (any_points(arguments.words)) return validate_points(arguments, *format);
   Result<MeasuredRuns> measured = read_measured_runs(arguments);
   if (!measured) return report_faults(measured.error());
+  std::optional<calibration::Measured> pieces;
+  if (arguments.has("--measured")) {
+    Result<calibration::Measured> read = reader::read_measured(arguments.value("--measured"));
+    if (!read) return report_faults(read.error());
+    pieces = *std::move(read);
+  }
   std::vector<AccuracyRow> rows = measured->rows;
-  project_all(*measured, options_of(arguments), number_of(arguments, "--mfu-min", 0), rows);
+  project_all(*measured, pieces ? &*pieces : nullptr, options_of(arguments), number_of(arguments, "--mfu-min", 0), rows);
   if (arguments.has("--left-out")) {
     leave_out(*measured, number_of(arguments, "--mfu-min", 0), rows);
   }

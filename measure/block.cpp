@@ -304,7 +304,8 @@ class BlockWork : public Work {
       : place_(place), passes_(std::move(passes)) {
     const double each = 2 * weight_bytes(shape) + kept_bytes(shape);
     need_room(place, each);
-    const std::int64_t copies = sets_for(place, each);
+    // An embedding touches the rows of its tokens alone.
+    const std::int64_t copies = sets_for(place, shape.embedding ? kept_bytes(shape) : each, each);
     for (std::int64_t i = 0; i < copies; ++i) {
       blocks_.emplace_back(place, shape);
       inputs_.push_back(blocks_.back().input());

@@ -135,7 +135,7 @@ class Torch : public Device {
           {"dtype", format}, {"pass", "forward"}, {"m", size}, {"n", size}, {"k", size}};
     } else {
       piece.kind = "elementwise";
-      piece.fields = {{"what", "copy"}, {"bytes", std::to_string(4 * place_.cache)}};
+      piece.fields = {{"what", "copy"}, {"bytes", std::to_string(2 * place_.cache)}};
     }
     Place once = place_;
     once.cache = 0;  // one set of buffers, as each look shall be alike

@@ -87,7 +87,7 @@ class GemmWork : public Work {
       bytes += each * static_cast<double>(batch_ * (g.m * g.k + g.k * g.n + g.m * g.n));
     }
     need_room(place_, bytes);
-    const std::int64_t sets = sets_for(place_, bytes);
+    const std::int64_t sets = sets_for(place_, bytes, bytes);
     for (std::int64_t i = 0; i < sets; ++i) {
       std::vector<Operands> set;
       for (const Group& g : groups_) set.push_back(operands(g));

@@ -91,7 +91,7 @@ class Session {
 
   State state() const { return device_.kind() == "cpu" ? cpu_state() : gpu_state(0).state; }
 
-  // A small product and a large copy, as long ago: do they take as long as at their best?
+  // A small product and a large copy: do they take as long as a while ago?
   void watch_device() {
     look(*compute_, computes_);
     look(*memory_, copies_);
@@ -109,14 +109,16 @@ class Session {
     took.push_back(summarise(samples[0]).minimum);
   }
 
-  static bool slower_than_usual(const std::vector<double>& took) {
-    return took.back() > (1 + kNoise) * *std::min_element(took.begin(), took.end());
-  }
-
-  // By how much nine of ten looks exceeded the best.
-  static double drift(std::vector<double> took) {
+  // By how much a share of the looks exceeded the usual one, which is their median.
+  static double excess(std::vector<double> took, double share) {
     std::sort(took.begin(), took.end());
-    return took[(took.size() - 1) * 9 / 10] / took.front() - 1;
+    const auto at = static_cast<std::size_t>(share * static_cast<double>(took.size() - 1));
+    return took[at] / took[took.size() / 2] - 1;
+  }
+  static bool slower_than_usual(const std::vector<double>& took) {
+    std::vector<double> sorted = took;
+    std::sort(sorted.begin(), sorted.end());
+    return took.back() > (1 + kNoise) * sorted[sorted.size() / 2];
   }
 
   void say_progress(std::size_t at, std::size_t of, const std::string& id, int round) {
@@ -218,11 +220,14 @@ class Session {
   std::vector<std::string> noise() const {
     std::vector<std::string> out;
     for (const auto* looks : {&computes_, &copies_}) {
-      if (drift(*looks) <= kNoise) continue;
-      out.push_back("the machine's speed changed: a " +
+      const double slow = excess(*looks, 0.9);
+      const double fast = -excess(*looks, 0.1);
+      if (std::max(slow, fast) <= kNoise) continue;
+      out.push_back("the machine's speed changes: a " +
                     std::string(looks == &computes_ ? "product" : "copy") +
-                    " that is timed between the pieces took up to " + percent(drift(*looks)) +
-                    " longer than at its best in nine of ten looks");
+                    " that is timed between the pieces takes " + percent(fast) + " less to " +
+                    percent(slow) +
+                    " more than usual, a tenth of the looks on either side left out");
     }
     std::size_t disturbed = 0;
     std::size_t wide = 0;

@@ -81,7 +81,7 @@ class FormulaWork : public Work {
     double bytes = bytes_of(first);
     add(std::move(first));
     if (backward_) bytes += 2 * bytes_of({graphs_.back().first});
-    const std::int64_t sets = sets_for(place_, bytes);
+    const std::int64_t sets = sets_for(place_, bytes, bytes);
     for (std::int64_t i = 1; i < sets; ++i) add(formula_.inputs(0));
     synchronize(place_);
   }
@@ -221,13 +221,12 @@ at::Tensor random_index(const Place& place, std::int64_t count, std::int64_t bel
   return at::randint(below, {count}, at::TensorOptions(place.device).dtype(at::kLong));
 }
 
-std::int64_t sets_for(const Place& place, double bytes_of_one) {
+std::int64_t sets_for(const Place& place, double touched, double holds) {
   constexpr std::int64_t kMostSets = 4096;
-  const double wanted =
-      std::ceil(2.0 * static_cast<double>(place.cache) / std::max(bytes_of_one, 1.0));
+  const double wanted = std::ceil(2.0 * static_cast<double>(place.cache) / std::max(touched, 1.0));
   double most = static_cast<double>(kMostSets);
   const std::int64_t free = place.cpu() ? available_bytes() : -1;
-  if (free >= 0) most = std::min(most, static_cast<double>(free) / 4 / std::max(bytes_of_one, 1.0));
+  if (free >= 0) most = std::min(most, static_cast<double>(free) / 4 / std::max(holds, 1.0));
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(wanted, most)));
 }
 

@@ -36,9 +36,10 @@ at::Tensor random(const Place& place, at::IntArrayRef shape, at::ScalarType type
 // Whole numbers of [0, below).
 at::Tensor random_index(const Place& place, std::int64_t count, std::int64_t below);
 
-// How many sets of buffers to rotate: together at least twice the last-level cache, so that a set
-// has left it by its next turn. Never more than a quarter of the free memory.
-std::int64_t sets_for(const Place& place, double bytes_of_one);
+// How many sets of buffers to rotate, where a turn touches `touched` bytes of one set and the set
+// holds `holds`: what all touch is at least twice the last-level cache, so that it has left it by
+// its next turn; what all hold is at most a quarter of the free memory.
+std::int64_t sets_for(const Place& place, double touched, double holds);
 // Throws OutOfMemory where `bytes` are not free on a processor (whose kernel would grant them and
 // end the process later).
 void need_room(const Place& place, double bytes);

@@ -44,6 +44,16 @@ TEST(Measured, ARowIsReadWithItsSamples) {
   EXPECT_EQ(m->provenance.device, "NVIDIA H200");
 }
 
+TEST(Measured, IndicesAreAFormatOfPiecesToo) {
+  const std::string row =
+      R"({"id":"elementwise/copy/forward/b28672/r512/w2/int64","kind":"elementwise","dtype":"int64",)"
+      R"("what":"copy","pass":"forward","bytes":28672,"rows":512,"width":2,)"
+      R"("median_s":2e-6,"minimum_s":2e-6,"spread":0,"samples_s":[2e-6],"warmup":3,"checked":0})";
+  const auto m = reader::parse_measured(file_of(row), "m.json");
+  ASSERT_TRUE(m) << message_of(file_of(row));
+  EXPECT_EQ(m->pieces[0].piece.dtype, DType::int64);
+}
+
 TEST(Measured, WhatIsWrittenIsReadBack) {
   Measured m;
   m.provenance.device = "cpu";

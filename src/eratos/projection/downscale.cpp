@@ -219,10 +219,9 @@ class Reducer {
   }
 
   void micro_batches(int dp) {
-    const int kept = std::min(2, job_.micro_batches);
-    step("micro-batches", job_.micro_batches, kept, "the other micro-batches of a step",
+    step("micro-batches", job_.micro_batches, 1, "the other micro-batches of a step",
          "each takes what one takes");
-    out_.spec.batch.global = out_.spec.batch.micro * dp * kept;
+    out_.spec.batch.global = out_.spec.batch.micro * dp;
   }
 
   const job::CheckedJob& job_;

@@ -7,7 +7,7 @@
 //   context       cp to 1: the rank's own share of each sequence
 //   experts       ep down, experts a rank kept
 //   tensor        tp down, the rank's own heads, widths and rows of the vocabulary kept
-//   micro-batches one step's, to the two that show accumulation
+//   micro-batches to one
 //   layers        to one of each distinct block
 //   sequence      halved, then
 //   micro-batch   halved, until it fits

@@ -278,14 +278,6 @@ std::string letters_of(const std::string& text) {
   return out;
 }
 
-// "h100-sxm" of "NVIDIA H100 80GB HBM3": the part's first word stands in the device's name. Of a
-// CPU: is the part one?
-bool is_part(const calibration::MeasuredProvenance& p, const std::string& part) {
-  const std::string word = letters_of(part.substr(0, part.find('-')));
-  if (p.device_kind == "cpu") return word.find("cpu") != std::string::npos;
-  return letters_of(p.device).find(word) != std::string::npos;
-}
-
 // Months from "2026.06" or "2026-06-..." ; 0 where it is none.
 int months_of(const std::string& text) {
   if (text.size() < 7 || (text[4] != '.' && text[4] != '-')) return 0;
@@ -306,7 +298,7 @@ void warn(const job::CheckedJob& job, const HybridAnswer& h, Projection& out) {
   const auto add = [&](const char* code, std::string message) {
     out.warnings.push_back({code, std::move(message)});
   };
-  if (!is_part(p, part)) {
+  if (!measured_on(p, part)) {
     add("measured-on-another-part",
         "measurements are of " + (p.device.empty() ? std::string("an unnamed device") : p.device) +
             ", the job runs on " + part);
@@ -332,6 +324,12 @@ void warn(const job::CheckedJob& job, const HybridAnswer& h, Projection& out) {
 }
 
 }  // namespace
+
+bool measured_on(const calibration::MeasuredProvenance& p, const std::string& part) {
+  const std::string word = letters_of(part.substr(0, part.find('-')));
+  if (p.device_kind == "cpu") return word.find("cpu") != std::string::npos;
+  return letters_of(p.device).find(word) != std::string::npos;
+}
 
 HybridProjection project(const job::CheckedJob& job, const calibration::Calibration& calibration,
                          const Measured& measured, const Options& options, Workspace& w) {

@@ -279,7 +279,7 @@ std::vector<Piece> memory_pieces(const job::CheckedJob& small, Workspace& w, std
   prepare(small, w);
   calibration::MemoryPiece piece;
   piece.layers = 0;
-  piece.micro_batches = small.micro_batches;
+  piece.micro_batches = 1;
   DType dtype = DType::bf16;
   std::size_t kinds = 0;
   for (const ops::StageItem& item : w.lowered.stages[0].items) {

@@ -163,6 +163,18 @@ class Decoder {
     clock.read("most_watts", out.clock.most_watts);
   }
 
+  // Indices are copied and permuted as well, in formats that no job can ask for.
+  static void dtype(Fields& fields, DType& to) {
+    std::string word;
+    for (const DType index : {DType::int64, DType::int32, DType::bool8}) {
+      if (fields.read("dtype", word) && word == name_of(index)) {
+        to = index;
+        return;
+      }
+    }
+    fields.require("dtype", to);
+  }
+
   void piece(const Node& node, const std::string& path, Measured& out) {
     Fields fields(&node, path, faults_);
     if (!fields.exists()) return;
@@ -172,7 +184,7 @@ class Decoder {
     std::string id;
     fields.require("id", id);
     if (!take_kind(fields, m.piece)) return;
-    fields.require("dtype", m.piece.dtype);
+    dtype(fields, m.piece.dtype);
     FieldReader reader(fields);
     calibration::each_field(m.piece.work, reader);
     if (faults_.size() > before) return;

@@ -9,9 +9,12 @@
 
 #include "eratos/job/job.h"
 #include "eratos/projection/allocation_trace.h"
-#include "eratos/projection/hybrid.h"
 #include "eratos/projection/projection.h"
 #include "eratos/text/tree.h"
+
+namespace eratos::projection {
+struct HybridAnswer;
+}
 
 namespace eratos::report {
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "eratos/projection/hybrid.h"
 #include "eratos/report/json.h"
 #include "eratos/report/quantity.h"
 #include "eratos/report/time_parts.h"

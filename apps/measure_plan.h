@@ -7,8 +7,8 @@
 
 namespace eratos::apps {
 
-// The plan of JOB for the devices of --ranks (1) and --device-memory (the job's own part's). Errors: as
-// load_job(); a --device-memory that is no number of bytes.
+// The plan of JOB for the devices of --ranks (1) and --device-memory (the job's own part's).
+// Errors: as load_job(); a --device-memory that is no number of bytes.
 Result<projection::Plan> plan_of(const Arguments& arguments);
 
 // Prints it: --format text, json or plan (the lines that eratos-device reads). Needs no device.

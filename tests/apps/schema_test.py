@@ -40,6 +40,8 @@ JOBS = [
     ["jobs/dense.yaml", "--cluster", "h100-sxm-2x8", "--set", "recompute.granularity=full"],
     ["jobs/dense.yaml", "--cluster", "h100-sxm-2x8", "--set", "offload.layers=2"],
     ["jobs/dense.yaml", "--cluster", "h100-sxm-2x8", "--set", "lora.rank=16"],
+    ["jobs/dense.yaml", "--cluster", "h100-sxm-2x8", "--measured", "jobs/measured_dense.json",
+     "--mode", "both"],
     ["jobs/moe.yaml"],
     ["jobs/moe.yaml", "--set", "parallel.vpp=1", "--cluster", "mi355x-8x8"],
 ]
@@ -119,6 +121,14 @@ def sums_of(answer):
         yield "step_s is outside of its own band"
     if len(answer["parameters"]["per_stage"]) != len(m["stages"]):
         yield "per_stage and stages differ in length"
+    if "hybrid" in answer:
+        shares = sum(answer["provenance"][f"{origin}_fraction"]
+                     for origin in ("measured", "interpolated", "calibrated", "modelled"))
+        if not close(shares, 1):
+            yield f"the shares of the step sum to {shares}"
+        terms = sum(term["seconds_s"] for term in answer["hybrid"]["restored"])
+        if not close(terms, t["step_s"]):
+            yield f"what is restored sums to {terms}, step_s is {t['step_s']}"
     batch = answer["job"]["batch"]
     tokens = batch["global"] * batch["sequence"] / t["step_s"]
     if not close(tokens, answer["throughput"]["tokens_per_s"]):

@@ -287,6 +287,46 @@ TEST(Hybrid, LinksFittedOnFewRanksPriceLargerGroups) {
   EXPECT_EQ(other.origin, Origin::modelled);
 }
 
+// The weights' gradients apart from the rest: kernels at the model's own times are the simulation,
+// and a measured backward is cut as the model cuts it.
+TEST(Hybrid, ABackwardInHalvesIsOneMeasuredBackward) {
+  const auto job = dense();
+  job->spec.schedule.algorithm = "zb-h1";
+  job->check();
+  const Measured kernels = measured_by(
+      *job, 8, [](const PlannedPiece& p) { return is_kernel(p) ? p.modelled.value : 0; });
+  HybridProjection p = answer(*job, kernels);
+  EXPECT_NEAR(p.projection.time.step / p.simulated.time.step, 1, 1e-9);
+  const Measured layers = measured_by(*job, 1, [](const PlannedPiece& piece) {
+    return piece.id.find("block/layer") == 0 ? 2 * piece.modelled.value : 0;
+  });
+  p = answer(*job, layers);
+  double both = 0;
+  for (const SpanRow& s : p.hybrid.spans) both += (s.measured - s.kernels).value * s.count;
+  EXPECT_NEAR(both, p.hybrid.unattributed.value, 1e-12);
+  EXPECT_NEAR((p.projection.time.compute - p.simulated.time.compute).value, both, 1e-6 * both);
+}
+
+// A layer that is recomputed in full, measured without: one more forward in its backward.
+TEST(Hybrid, FullRecomputationIsOneMoreForward) {
+  const auto plain = dense();
+  double forward = 0;
+  double backward = 0;
+  const Measured m = measured_by(*plain, 1, [&](const PlannedPiece& p) {
+    if (p.id.find("block/layer") != 0) return 0.0;
+    const bool first = p.id.find("/forward/") != std::string::npos;
+    (first ? forward : backward) = 1.3 * p.modelled.value;
+    return 1.3 * p.modelled.value;
+  });
+  const auto again = dense();
+  again->spec.recompute.granularity = job::Granularity::full;
+  again->check();
+  const HybridProjection p = answer(*again, m);
+  ASSERT_EQ(p.hybrid.spans.size(), 2U);
+  EXPECT_NEAR(p.hybrid.spans[0].measured.value, forward, 1e-12);
+  EXPECT_NEAR(p.hybrid.spans[1].measured.value, backward + forward, 1e-12);
+}
+
 // What was restored adds up to the step.
 TEST(Hybrid, RestoredTermsSumToTheStep) {
   for (const auto& job :

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "eratos/base/rng.h"
+
 namespace eratos {
 namespace {
 
@@ -129,6 +131,38 @@ TEST(Measured, ForeignCutAndOtherVersionsAreRefused) {
               R"({"id": "x", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 5, "median_s": NaN})"))
           .find("error"),
       std::string::npos);
+}
+
+// Cut anywhere, or with any byte another: an answer or faults with their places, never a crash.
+TEST(Measured, JunkIsAnsweredWithFaults) {
+  const std::string whole = file_of(kRow);
+  for (std::size_t cut = 0; cut < whole.size(); ++cut) {
+    EXPECT_FALSE(reader::parse_measured(whole.substr(0, cut), "m.json")) << cut;
+  }
+  Rng rng(7);
+  for (int i = 0; i < 3000; ++i) {
+    std::string other = whole;
+    for (int k = 0; k < 3; ++k) {
+      other[rng.below(other.size())] = static_cast<char>(rng.below(256));
+    }
+    const auto m = reader::parse_measured(other, "m.json");
+    if (!m) {
+      EXPECT_EQ(m.error().front().where.file, "m.json");
+    }
+  }
+}
+
+TEST(Measured, WhatNoDeviceCanHaveRunIsRefused) {
+  const auto collective = [](const std::string& ranks) {
+    return file_of(R"({"id": "collective/all_reduce/n)" + ranks +
+                   R"(/b8/fp32", "kind": "collective", "dtype": "fp32", "what": "all_reduce",
+ "ranks": )" + ranks +
+                   R"(, "bytes": 8, "median_s": 1})");
+  };
+  EXPECT_EQ(message_of(collective("2")), "");
+  EXPECT_NE(message_of(collective("1")).find("whole number of 2 or more"), std::string::npos);
+  EXPECT_NE(message_of(collective("2.5")).find("whole number of 2 or more"), std::string::npos);
+  EXPECT_NE(message_of(collective("1e30")).find("from 0 to 9e15"), std::string::npos);
 }
 
 }  // namespace

@@ -125,7 +125,8 @@ struct BlockPiece {
   friend bool operator==(const BlockPiece&, const BlockPiece&) = default;
 };
 
-// bytes as ops::Collective counts them. The piece's format is fp32, whatever travels: links count bytes.
+// bytes as ops::Collective counts them. The piece's format is fp32, whatever travels: links count
+// bytes.
 struct CollectivePiece {
   ops::CollectiveKind what = ops::CollectiveKind::all_reduce;
   double ranks = 2;

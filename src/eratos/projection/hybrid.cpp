@@ -217,11 +217,17 @@ std::optional<job::JobSpec> small_job(const job::CheckedJob& job, const MemoryPi
   Downscaled small = downscale(job, calibration, {Bytes{0}, ranks}, w);
   if (!small.legal) return std::nullopt;
   job::JobSpec spec = std::move(small.spec);
-  if (piece.layer.sequence <= 0 || piece.layers < 1 || piece.layers > 10'000) return std::nullopt;
+  // What a device ran as one piece of work is no larger than this.
+  constexpr double kMostLayers = 10'000;
+  constexpr double kMostTokens = 1e9;
+  const double sequences = piece.layer.tokens / piece.layer.sequence;
+  const bool sane = piece.layers >= 1 && piece.layers <= kMostLayers && sequences >= 1 &&
+                    piece.layer.tokens <= kMostTokens;
+  if (!sane) return std::nullopt;
   spec.model.pattern.resize(static_cast<std::size_t>(piece.layers), spec.model.pattern.front());
   const int dp = std::max(1, spec.batch.global / std::max(1, spec.batch.micro));
   spec.batch.sequence = static_cast<int>(piece.layer.sequence);
-  spec.batch.micro = static_cast<int>(piece.layer.tokens / piece.layer.sequence);
+  spec.batch.micro = static_cast<int>(sequences);
   spec.batch.global = dp * spec.batch.micro;
   return spec;
 }

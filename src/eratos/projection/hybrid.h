@@ -87,8 +87,8 @@ struct HybridProjection {
   HybridAnswer hybrid;
 };
 
-// Was it measured on this part? The part's first word stands in the device's name: "h100-sxm" of "NVIDIA H100
-// 80GB HBM3". Of a processor: is the part one ("cpu-...")?
+// Was it measured on this part? The part's first word stands in the device's name: "h100-sxm" of
+// "NVIDIA H100 80GB HBM3". Of a processor: is the part one ("cpu-...")?
 bool measured_on(const calibration::MeasuredProvenance& provenance, const std::string& part);
 
 HybridProjection project(const job::CheckedJob& job, const calibration::Calibration& calibration,

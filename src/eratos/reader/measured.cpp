@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "eratos/hardware/cluster.h"
 #include "eratos/reader/fields.h"
 #include "eratos/text/dump.h"
 #include "eratos/text/file.h"
@@ -27,6 +28,8 @@ using text::Node;
 // A thousand pieces with a thousand samples each.
 constexpr std::size_t kMostBytes = 64'000'000;
 constexpr std::size_t kMostNodes = 4'000'000;
+// Whole numbers below are exact, and no size of a job comes near.
+constexpr double kMostOfAnything = 9e15;
 
 // Asks for the fields of a piece by name.
 class FieldReader {
@@ -36,9 +39,9 @@ class FieldReader {
   void number(FieldName name, double& value, double usual) {
     value = usual;
     fields_.read(name.key, value);
-    if (!std::isfinite(value) || value < 0) {
+    if (!(value >= 0 && value <= kMostOfAnything)) {
       fields_.fail(name.key, said(name, calibration::number_text(value)),
-                   "it must be a finite number, 0 or more");
+                   "it must be a number from 0 to 9e15");
     }
   }
   void flag(FieldName name, bool& value, bool usual) {
@@ -121,9 +124,18 @@ class NeededFields {
     positive({{"tokens", p.tokens}, {"sequence", p.sequence}, {"hidden", p.hidden}});
   }
   void work(const calibration::CollectivePiece& p) {
-    positive({{"ranks", p.ranks}, {"bytes", p.bytes}});
+    positive({{"bytes", p.bytes}});
+    if (p.ranks >= 2 && p.ranks <= hardware::kMostAccelerators && p.ranks == std::floor(p.ranks)) {
+      return;
+    }
+    fields_.fail("ranks",
+                 "`" + fields_.path_of("ranks") + "` is " + calibration::number_text(p.ranks),
+                 "it is a whole number of 2 or more");
   }
-  void work(const calibration::MemoryPiece& p) { work(p.layer); }
+  void work(const calibration::MemoryPiece& p) {
+    work(p.layer);
+    positive({{"layers", p.layers}});
+  }
 
  private:
   void positive(std::initializer_list<std::pair<std::string_view, double>> fields) {

@@ -29,7 +29,7 @@ std::string measured_by(const HybridAnswer& h) {
   std::string out = p.device.empty() ? "an unnamed device" : p.device;
   if (!p.date_utc.empty()) out += ", " + p.date_utc.substr(0, 10);
   if (!p.libtorch.empty()) out += ", libtorch " + p.libtorch;
-  if (!p.source.empty()) out += ", by " + p.source;
+  if (!p.source.empty()) out += ", " + p.source;
   return out;
 }
 
@@ -88,33 +88,49 @@ Table restored_rows(const HybridAnswer& h, Seconds step) {
   return table;
 }
 
-// Module by module, simulated and with measurements.
-Table both_rows(const Answer& a) {
+// A table of what took how long, simulated and with measurements.
+class BothRows {
+ public:
+  BothRows(const std::string& head, Seconds step)
+      : step_(step),
+        table_({{head},
+                {"simulated", Align::right},
+                {"measured", Align::right},
+                {"measured/simulated", Align::right}}) {}
+
+  void row(const std::string& name, Seconds simulated, Seconds measured, bool strong = false) {
+    constexpr double kLeastShare = 5e-4;  // what would print as 0
+    if (max(simulated, measured) < step_ * kLeastShare) return;
+    table_.row({name, seconds_number(simulated, step_), seconds_number(measured, step_),
+                simulated.value > 0 ? ratio(measured / simulated) : ""},
+               strong);
+  }
+  Table take() { return std::move(table_); }
+
+ private:
+  Seconds step_;
+  Table table_;
+};
+
+std::vector<Table> both_tables(const Answer& a) {
   const projection::TimeAnswer& simulated = a.simulated->time;
   const projection::TimeAnswer& hybrid = a.projection->time;
-  Table table({{"s"},
-               {"simulated", Align::right},
-               {"measured", Align::right},
-               {"measured/simulated", Align::right}});
-  const auto row = [&](const std::string& name, Seconds s, Seconds m, bool strong = false) {
-    if (s.value <= 0 && m.value == 0) return;
-    table.row({name, seconds_number(s, simulated.step), seconds_number(m, simulated.step),
-               s.value > 0 ? ratio(m / s) : ""},
-              strong);
-  };
-  const std::vector<TimePart> before = module_parts(simulated);
+  BothRows modules("by module, s", simulated.step);
   const std::vector<TimePart> after = module_parts(hybrid);
-  for (const TimePart& part : before) {
+  for (const TimePart& part : module_parts(simulated)) {
     const auto same = [&](const TimePart& p) { return p.name == part.name; };
     const auto at = std::find_if(after.begin(), after.end(), same);
-    row(part.name, part.time, at == after.end() ? Seconds{0} : at->time);
+    modules.row(part.name, part.time, at == after.end() ? Seconds{0} : at->time);
   }
-  row("unattributed", Seconds{0}, a.hybrid->unattributed);
+  modules.row("unattributed", Seconds{0}, a.hybrid->unattributed);
+  BothRows all("by part, s", simulated.step);
   const std::vector<TimePart> parts = step_parts(simulated);
   const std::vector<TimePart> others = step_parts(hybrid);
-  for (std::size_t i = 0; i < parts.size(); ++i) row(parts[i].name, parts[i].time, others[i].time);
-  row("step", simulated.step, hybrid.step, true);
-  return table;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    all.row(parts[i].name, parts[i].time, others[i].time);
+  }
+  all.row("step", simulated.step, hybrid.step, true);
+  return {modules.take(), all.take()};
 }
 
 std::vector<std::string> memory_lines(const projection::MemoryAnchor& m) {
@@ -153,7 +169,7 @@ std::vector<Section> hybrid_sections(const Answer& a) {
                  .bars = share_bars(h),
                  .sentences = {matched(h)}});
   if (a.simulated != nullptr) {
-    out.push_back({.heading = "simulated and measured", .tables = {both_rows(a)}});
+    out.push_back({.heading = "simulated and measured", .tables = both_tables(a)});
   }
   if (!h.spans.empty()) {
     out.push_back({.heading = "measured modules",

@@ -220,7 +220,9 @@ Refined Refinement::run(Fidelity fidelity) {
     search_likely_worlds(round);
     drop_too_big(before);
   }
-  if (const std::optional<std::size_t> pick = refine_.pick()) {
+  const std::optional<std::size_t> pick =
+      out.measured > 0 ? refine_.pick() : std::optional<std::size_t>{};
+  if (pick) {
     const Evaluation e =
         session_.evaluate(session_.workshop().patch_to(spec_of(pool_[*pick])), Fidelity::simulate,
                           "refinement", "what is best after the measurements");

@@ -11,9 +11,9 @@ namespace eratos::agent {
 
 namespace {
 
-constexpr std::size_t kTop = 6;  // families of each world
+constexpr std::size_t kTop = 4;  // families of each world
 constexpr double kTurned = 1.5;  // deviations by which a knob is turned in the first worlds
-constexpr int kDraws = 2;        // worlds drawn from the posterior each round
+constexpr int kDraws = 1;        // worlds drawn from the posterior each round
 constexpr double kBuffers[] = {0.03, 0.06, 0.10};  // shares of the capacity held unknown
 
 search::RefineOptions options_of(Session& session, const Learned& prior) {

@@ -1,9 +1,11 @@
 // eratos tune JOB -o DIR: which configuration to run, found with few measurements.
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -262,6 +264,25 @@ int write_all(const agent::Answer& answer, agent::Session& session, agent::Recor
   return deliver(report::page_text(shown, style_of(to_terminal)), to_terminal, code);
 }
 
+// What stands in the way of -o, by the rules of --output; kAnswered where nothing does.
+int folder_fault(const std::string& folder, const Arguments& arguments) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  Diagnostic what{.where = {.file = folder}};
+  if (fs::exists(folder, none) && !fs::is_directory(folder, none)) {
+    what.message = "is a file";
+    what.cure = "name a folder; it is made where it is not there";
+  } else if (!arguments.has("--resume") && !arguments.has("--force") &&
+             fs::exists(fs::path(folder) / "run.json", none)) {
+    what.message = "holds a run already";
+    what.cure = "--resume goes on with it, --force replaces it, or name another folder";
+  } else {
+    return kAnswered;
+  }
+  report_faults({what});
+  return kUsage;
+}
+
 }  // namespace
 
 int run_tune(const Arguments& arguments) {
@@ -273,6 +294,9 @@ int run_tune(const Arguments& arguments) {
   }
   if (arguments.has("--resume") && arguments.has("--force")) {
     return report_usage("`--resume` goes on with a run and `--force` replaces it: choose one");
+  }
+  if (const int code = folder_fault(arguments.value("--output"), arguments); code != kAnswered) {
+    return code;
   }
   Result<Asked> asked = asked_of(arguments);
   if (!asked) return report_faults(asked.error());

@@ -48,6 +48,7 @@ struct Asked {
   int seeds = kSeeds;
   agent::Investigation investigation;
   int measurements = 0;
+  std::string why_unmeasured;  // "": a budget of 0 was asked for
   int runs = 0;
   std::string measure_command;
 };
@@ -96,7 +97,10 @@ Result<Asked> asked_of(const Arguments& arguments) {
     out.axes = out.target->axes;
     out.investigation = {out.target->budget.rounds, out.target->budget.simulations,
                          out.target->budget.proposals};
-    out.measurements = out.target->budget.measurements;
+    // A flag that names a program or a budget knows better than the file.
+    const bool measures = out.target->has_gpu || arguments.has("--measure-command");
+    out.measurements = measures ? out.target->budget.measurements : 0;
+    if (!measures) out.why_unmeasured = "available_for_benchmark.has_gpu is false";
   }
   for (const std::string& text : arguments.values("--axes")) {
     for (std::string& word : words_of(text)) {
@@ -213,9 +217,11 @@ agent::Answer tune(const Asked& asked, agent::Session& session, const Remembered
     stages.end("refinement", on,
                on ? fmt::format("{} of {} {}; it ended because {}", refined->measured, most,
                                 by_runs ? "runs" : "measurements", refined->stopped)
-               : most == 0 ? std::string("a budget of 0 turns it off")
-                           : fmt::format("{} measurements allowed, none made: {}", most,
-                                         session.workshop().why_not_measured()));
+               : most == 0
+                   ? (asked.why_unmeasured.empty() ? std::string("a budget of 0 turns it off")
+                                                   : "off: " + asked.why_unmeasured)
+                   : fmt::format("{} measurements allowed, none made: {}", most,
+                                 session.workshop().why_not_measured()));
   } else {
     stages.end("refinement", false, "there is nothing to choose among");
   }
@@ -300,9 +306,15 @@ int run_tune(const Arguments& arguments) {
   }
   Result<Asked> asked = asked_of(arguments);
   if (!asked) return report_faults(asked.error());
-  TuneWorkshop workshop(
-      *asked->job, {static_cast<int>(number_of(arguments, "--threads", 0)), asked->measure_command,
-                    arguments.value("--output"), asked->runs > 0});
+  TuneWorkshop::Settings settings{.threads = static_cast<int>(number_of(arguments, "--threads", 0)),
+                                  .measure_command = asked->measure_command,
+                                  .folder = arguments.value("--output"),
+                                  .runs = asked->runs > 0};
+  if (asked->target) {
+    settings.benchmark_gpus = asked->target->benchmark_gpus;
+    settings.benchmark_arch = asked->target->benchmark_arch;
+  }
+  TuneWorkshop workshop(*asked->job, settings);
   Result<search::Space> space = workshop.space_of(asked->axes);
   if (!space) return report_faults(space.error());
   TuneMemory memory;

@@ -31,7 +31,7 @@ inline constexpr ExitMeaning kExitMeanings[] = {
      "the environment: what --output or --store names cannot be written (no such folder, no right, "
      "full, locked), or mpirun without eratos-mpi"},
     {kBug, "a bug of eratos"},
-    {kInterrupted, "interrupted; `search` answers with the best so far"},
+    {kInterrupted, "interrupted; `search` and `tune` answer with the best so far"},
 };
 
 }  // namespace eratos::apps

@@ -31,7 +31,8 @@ inline constexpr ExitMeaning kExitMeanings[] = {
      "the environment: what --output or --store names cannot be written (no such folder, no right, "
      "full, locked), mpirun without eratos-mpi, or a device or eratos-device that `measure` lacks"},
     {kBug, "a bug of eratos"},
-    {kInterrupted, "interrupted; `search` answers with the best so far, `measure` keeps what is measured"},
+    {kInterrupted,
+     "interrupted; `search` and `tune` answer with the best so far, `measure` keeps what is measured"},
 };
 
 }  // namespace eratos::apps

@@ -53,6 +53,12 @@ Diagnostic cannot(const std::string& path, const char* what) {
   } else {
     ::setenv("ERATOS_CONFIG", at.config.c_str(), 1);
   }
+  if (r.benchmark_gpus > 0) {
+    ::setenv("ERATOS_BENCHMARK_GPUS", std::to_string(r.benchmark_gpus).c_str(), 1);
+  }
+  if (!r.benchmark_arch.empty()) {
+    ::setenv("ERATOS_BENCHMARK_ARCH", r.benchmark_arch.c_str(), 1);
+  }
   ::setenv("ERATOS_MEASURE_COMMAND", r.command.c_str(), 1);
   ::setenv("ERATOS_MEASURE_OUT", at.out.c_str(), 1);
   ::setenv("ERATOS_MEASURE_RC", at.rc.c_str(), 1);

@@ -4,6 +4,8 @@
 //   ERATOS_JOB      the job as eratos's own YAML
 //   ERATOS_CONFIG   the same as the framework's own file; not set where it has no writer
 //   ERATOS_DIGEST   its digest
+//   ERATOS_BENCHMARK_GPUS, ERATOS_BENCHMARK_ARCH   what a target file says of the host that
+//   measures
 // in its environment, and prints one JSON mapping as its last line: {"step_s": 9.81}, and as it
 // knows them "tokens_per_s_per_gpu", "device_peak_bytes", "cost_s"; or {"out_of_memory": true}. A
 // command that ends without one has failed, which says nothing of the job.
@@ -32,6 +34,8 @@ struct MeasureRequest {
   std::string config;  // text of the framework's file, or ""
   double tokens_per_step = 0;
   int gpus = 1;
+  int benchmark_gpus = 0;      // 0: not said
+  std::string benchmark_arch;  // "": not said
 };
 
 // `interrupted` is asked while it waits; then the command is ended.

@@ -1,9 +1,11 @@
 // eratos tune JOB -o DIR: which configuration to run, found with few measurements.
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -48,6 +50,7 @@ struct Asked {
   int seeds = kSeeds;
   agent::Investigation investigation;
   int measurements = 0;
+  std::string why_unmeasured;  // "": a budget of 0 was asked for
   int runs = 0;
   std::string measure_command;
   std::optional<agent::ModelSettings> model;  // of --policy model; nothing where one is replayed
@@ -98,7 +101,10 @@ Result<Asked> asked_of(const Arguments& arguments) {
     out.axes = out.target->axes;
     out.investigation = {out.target->budget.rounds, out.target->budget.simulations,
                          out.target->budget.proposals};
-    out.measurements = out.target->budget.measurements;
+    // A flag that names a program or a budget knows better than the file.
+    const bool measures = out.target->has_gpu || arguments.has("--measure-command");
+    out.measurements = measures ? out.target->budget.measurements : 0;
+    if (!measures) out.why_unmeasured = "available_for_benchmark.has_gpu is false";
   }
   for (const std::string& text : arguments.values("--axes")) {
     for (std::string& word : words_of(text)) {
@@ -263,9 +269,11 @@ Result<Tuned> tune(const Asked& asked, agent::Session& session, const Remembered
     stages.end("refinement", on,
                on ? fmt::format("{} of {} {}; it ended because {}", refined->measured, most,
                                 by_runs ? "runs" : "measurements", refined->stopped)
-               : most == 0 ? std::string("a budget of 0 turns it off")
-                           : fmt::format("{} measurements allowed, none made: {}", most,
-                                         session.workshop().why_not_measured()));
+               : most == 0
+                   ? (asked.why_unmeasured.empty() ? std::string("a budget of 0 turns it off")
+                                                   : "off: " + asked.why_unmeasured)
+                   : fmt::format("{} measurements allowed, none made: {}", most,
+                                 session.workshop().why_not_measured()));
   } else {
     stages.end("refinement", false, "there is nothing to choose among");
   }
@@ -338,6 +346,25 @@ int show_prompt(const Asked& asked, TuneWorkshop& workshop, search::Space space,
   return deliver(text, to_terminal, kAnswered);
 }
 
+// What stands in the way of -o, by the rules of --output; kAnswered where nothing does.
+int folder_fault(const std::string& folder, const Arguments& arguments) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  Diagnostic what{.where = {.file = folder}};
+  if (fs::exists(folder, none) && !fs::is_directory(folder, none)) {
+    what.message = "is a file";
+    what.cure = "name a folder; it is made where it is not there";
+  } else if (!arguments.has("--resume") && !arguments.has("--force") &&
+             fs::exists(fs::path(folder) / "run.json", none)) {
+    what.message = "holds a run already";
+    what.cure = "--resume goes on with it, --force replaces it, or name another folder";
+  } else {
+    return kAnswered;
+  }
+  report_faults({what});
+  return kUsage;
+}
+
 }  // namespace
 
 int run_tune(const Arguments& arguments) {
@@ -353,6 +380,10 @@ int run_tune(const Arguments& arguments) {
   if (arguments.has("--resume") && arguments.has("--force")) {
     return report_usage("`--resume` goes on with a run and `--force` replaces it: choose one");
   }
+  if (!arguments.has("--show-prompt")) {
+    const int code = folder_fault(arguments.value("--output"), arguments);
+    if (code != kAnswered) return code;
+  }
   Result<Asked> asked = asked_of(arguments);
   if (!asked) return report_faults(asked.error());
   if (asked->model && !arguments.has("--show-prompt") && !http::is_built_in()) {
@@ -361,9 +392,15 @@ int run_tune(const Arguments& arguments) {
                  "--policy scripted needs none\n");
     return kEnvironment;
   }
-  TuneWorkshop workshop(
-      *asked->job, {static_cast<int>(number_of(arguments, "--threads", 0)), asked->measure_command,
-                    arguments.value("--output"), asked->runs > 0});
+  TuneWorkshop::Settings settings{.threads = static_cast<int>(number_of(arguments, "--threads", 0)),
+                                  .measure_command = asked->measure_command,
+                                  .folder = arguments.value("--output"),
+                                  .runs = asked->runs > 0};
+  if (asked->target) {
+    settings.benchmark_gpus = asked->target->benchmark_gpus;
+    settings.benchmark_arch = asked->target->benchmark_arch;
+  }
+  TuneWorkshop workshop(*asked->job, settings);
   Result<search::Space> space = workshop.space_of(asked->axes);
   if (!space) return report_faults(space.error());
   std::array<agent::Budget, agent::kFidelities> budgets;

@@ -95,6 +95,8 @@ MeasureRequest TuneWorkshop::request_of(const agent::TunedJob& job, const char* 
   }
   request.tokens_per_step = static_cast<double>(job.spec.batch.global) * job.spec.batch.sequence;
   request.gpus = job.spec.cluster.gpus();
+  request.benchmark_gpus = settings_.benchmark_gpus;
+  request.benchmark_arch = settings_.benchmark_arch;
   return request;
 }
 

@@ -22,6 +22,8 @@ class TuneWorkshop : public agent::Workshop {
     std::string measure_command;  // "": no device
     std::string folder;           // measurements and runs go below it
     bool runs = false;            // the user makes real runs
+    int benchmark_gpus = 0;       // of a target file
+    std::string benchmark_arch;
   };
   // `job` stays where it is.
   TuneWorkshop(const Job& job, Settings settings);

@@ -89,7 +89,7 @@ def example(folder):
     for key in set(written) - {"name", "cluster", "model"}:
         assert written[key] == back[key], (key, written[key], back[key])
     # Another run is not overwritten, and a resumed one is told from another.
-    refused = run("tune", MIXTRAL, "--cluster", TARGET, "-o", out, code=3)
+    refused = run("tune", MIXTRAL, "--cluster", TARGET, "-o", out, code=2)
     assert "--resume" in refused.stderr
     other = run("tune", MIXTRAL, "--cluster", TARGET, "-o", out, "--resume", "--seed-budget", "3", code=3)
     assert "seed_budget" in other.stderr

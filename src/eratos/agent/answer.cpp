@@ -39,7 +39,7 @@ search::Prospect prospect_of(Session& session, const TunedJob& job) {
 std::optional<Ahead> ahead(Session& session, const Trial* winner, const Trial* other,
                            const std::optional<Refined>& refined) {
   if (winner == nullptr || other == nullptr || !other->fits()) return std::nullopt;
-  if (other->fidelity == Fidelity::memory) return std::nullopt;
+  if (other->fidelity == Fidelity::memory || other->digest == winner->digest) return std::nullopt;
   Ahead out;
   out.of = other;
   out.measured = winner->measured.has_value() && other->measured.has_value();

@@ -11,9 +11,9 @@ namespace eratos::agent {
 
 namespace {
 
-constexpr std::size_t kTop = 6;  // families of each world
+constexpr std::size_t kTop = 4;  // families of each world
 constexpr double kTurned = 1.5;  // deviations by which a knob is turned in the first worlds
-constexpr int kDraws = 2;        // worlds drawn from the posterior each round
+constexpr int kDraws = 1;        // worlds drawn from the posterior each round
 constexpr double kBuffers[] = {0.03, 0.06, 0.10};  // shares of the capacity held unknown
 
 search::RefineOptions options_of(Session& session, const Learned& prior) {
@@ -220,7 +220,9 @@ Refined Refinement::run(Fidelity fidelity) {
     search_likely_worlds(round);
     drop_too_big(before);
   }
-  if (const std::optional<std::size_t> pick = refine_.pick()) {
+  const std::optional<std::size_t> pick =
+      out.measured > 0 ? refine_.pick() : std::optional<std::size_t>{};
+  if (pick) {
     const Evaluation e =
         session_.evaluate(session_.workshop().patch_to(spec_of(pool_[*pick])), Fidelity::simulate,
                           "refinement", "what is best after the measurements");

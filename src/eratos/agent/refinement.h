@@ -36,8 +36,9 @@ struct NextMeasurement {
 };
 
 struct Refined {
-  const Trial* pick = nullptr;  // null where nothing is known to fit and nothing is safe
-  std::string stopped;          // why it ended
+  // Null where nothing was measured, or nothing is known to fit and nothing is safe.
+  const Trial* pick = nullptr;
+  std::string stopped;  // why it ended
   Learned learned;
   std::optional<NextMeasurement> next;
   int measured = 0;

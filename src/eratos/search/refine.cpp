@@ -28,10 +28,10 @@ constexpr double kRests[] = {0.005, 0.02, 0.06};
 double density(double z) { return std::exp(-0.5 * z * z) / std::sqrt(2 * std::numbers::pi); }
 double cumulative(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
 
-double expected_improvement(double best, const Belief& b) {
-  if (b.sd <= 0) return std::max(0.0, best - b.mean);
-  const double z = (best - b.mean) / b.sd;
-  return (best - b.mean) * cumulative(z) + b.sd * density(z);
+double expected_improvement(double best, double mean, double sd) {
+  if (sd <= 0) return std::max(0.0, best - mean);
+  const double z = (best - mean) / sd;
+  return (best - mean) * cumulative(z) + sd * density(z);
 }
 
 // L of K = L L', row by row; false where K is not positive.
@@ -154,62 +154,63 @@ double Refine::residual(std::size_t i) const {
   return out;
 }
 
-bool Refine::solve(const Scales& s, std::vector<double>& factor,
-                   std::vector<double>& weights) const {
+double Refine::solve(Scales& s) const {
   const std::size_t n = timed_.size();
-  factor.assign(n * n, 0.0);
-  weights.resize(n);
+  s.factor.assign(n * n, 0.0);
+  s.weights.resize(n);
   for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j <= i; ++j) factor[i * n + j] = covariance(timed_[i], timed_[j], s);
-    factor[i * n + i] += options_.noise_sd * options_.noise_sd;
-    weights[i] = residual(timed_[i]);
+    for (std::size_t j = 0; j <= i; ++j) s.factor[i * n + j] = covariance(timed_[i], timed_[j], s);
+    s.factor[i * n + i] += options_.noise_sd * options_.noise_sd;
+    s.weights[i] = residual(timed_[i]);
   }
-  if (!cholesky(factor, n)) return false;
-  forward(factor, weights);
-  backward(factor, weights);
-  return true;
-}
-
-double Refine::likelihood(const Scales& s) const {
-  std::vector<double> factor;
-  std::vector<double> weights;
-  if (!solve(s, factor, weights)) return -std::numeric_limits<double>::infinity();
-  const std::size_t n = timed_.size();
+  const bool solved = cholesky(s.factor, n);
+  ERATOS_CHECK(solved);  // the noise alone makes it positive
+  forward(s.factor, s.weights);
+  backward(s.factor, s.weights);
   double out = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    out -= 0.5 * residual(timed_[i]) * weights[i] + std::log(factor[i * n + i]);
+    out -= 0.5 * residual(timed_[i]) * s.weights[i] + std::log(s.factor[i * n + i]);
   }
   return out;
 }
 
 void Refine::learn() {
-  theta_ = options_.prior_mean;
-  for (std::size_t k = 0; k < kKnobCount; ++k) theta_sd_[k] = scales_.knobs * options_.prior_sd[k];
-  if (timed_.empty()) return;
-  scales_ = {};
-  if (timed_.size() >= kLeastMeasured) {
-    double best = -std::numeric_limits<double>::infinity();
+  scales_.clear();
+  if (timed_.size() < kLeastMeasured) {
+    scales_.push_back({});
+    solve(scales_[0]);
+  } else {
+    std::vector<double> likelihood;
     for (const double knobs : kKnobScales) {
       for (const double rest : kRests) {
-        const Scales s{knobs, rest};
-        const double l = likelihood(s);
-        if (l <= best) continue;
-        best = l;
-        scales_ = s;
+        scales_.push_back({knobs, rest});
+        likelihood.push_back(solve(scales_.back()));
       }
     }
-  }
-  const bool solved = solve(scales_, factor_, weights_);
-  ERATOS_CHECK(solved);
-  for (std::size_t k = 0; k < kKnobCount; ++k) {
-    const double tau = scales_.knobs * options_.prior_sd[k];
-    std::vector<double> to(timed_.size());
-    for (std::size_t i = 0; i < to.size(); ++i) {
-      to[i] = tau * tau * prospects_[timed_[i]].elasticity[k];
+    const double most = *std::max_element(likelihood.begin(), likelihood.end());
+    double sum = 0;
+    for (std::size_t i = 0; i < scales_.size(); ++i) {
+      scales_[i].share = std::exp(likelihood[i] - most);
+      sum += scales_[i].share;
     }
-    theta_[k] = options_.prior_mean[k] + dot(to, weights_);
-    forward(factor_, to);
-    theta_sd_[k] = std::sqrt(std::max(0.0, tau * tau - dot(to, to)));
+    for (Scales& s : scales_) s.share /= sum;
+  }
+  for (std::size_t k = 0; k < kKnobCount; ++k) {
+    double mean = 0;
+    double square = 0;
+    for (const Scales& s : scales_) {
+      const double tau = s.knobs * options_.prior_sd[k];
+      std::vector<double> to(timed_.size());
+      for (std::size_t i = 0; i < to.size(); ++i) {
+        to[i] = tau * tau * prospects_[timed_[i]].elasticity[k];
+      }
+      const double theta = dot(to, s.weights);
+      forward(s.factor, to);
+      mean += s.share * theta;
+      square += s.share * (std::max(0.0, tau * tau - dot(to, to)) + theta * theta);
+    }
+    theta_[k] = options_.prior_mean[k] + mean;
+    theta_sd_[k] = std::sqrt(std::max(0.0, square - mean * mean));
   }
 }
 
@@ -247,9 +248,23 @@ double Refine::out_of_memory(Bytes peak) const {
   return sum;
 }
 
+Refine::Normal Refine::normal(std::size_t i, const Scales& s) const {
+  const Prospect& p = prospects_[i];
+  Normal out;
+  out.mean = std::log(p.projected);
+  for (std::size_t k = 0; k < kKnobCount; ++k) {
+    out.mean -= p.elasticity[k] * (at_[k] - options_.prior_mean[k]);
+  }
+  std::vector<double> to(timed_.size());
+  for (std::size_t j = 0; j < to.size(); ++j) to[j] = covariance(i, timed_[j], s);
+  out.mean += dot(to, s.weights);
+  forward(s.factor, to);
+  out.sd = std::sqrt(std::max(0.0, covariance(i, i, s) - dot(to, to)));
+  return out;
+}
+
 Belief Refine::belief(std::size_t i) const {
   Belief out;
-  const Prospect& p = prospects_[i];
   if (seen_[i]) {
     out.out_of_memory = seen_[i]->out_of_memory ? 1 : 0;
     if (!seen_[i]->out_of_memory) {
@@ -257,21 +272,25 @@ Belief Refine::belief(std::size_t i) const {
       return out;
     }
   } else {
-    out.out_of_memory = out_of_memory(p.peak);
+    out.out_of_memory = out_of_memory(prospects_[i].peak);
   }
-  out.mean = std::log(p.projected);
-  for (std::size_t k = 0; k < kKnobCount; ++k)
-    out.mean -= p.elasticity[k] * (at_[k] - options_.prior_mean[k]);
-  double variance = covariance(i, i, scales_);
-  if (!timed_.empty()) {
-    std::vector<double> to(timed_.size());
-    for (std::size_t j = 0; j < to.size(); ++j) to[j] = covariance(i, timed_[j], scales_);
-    out.mean += dot(to, weights_);
-    forward(factor_, to);
-    variance -= dot(to, to);
+  double square = 0;
+  for (const Scales& s : scales_) {
+    const Normal n = normal(i, s);
+    out.mean += s.share * n.mean;
+    square += s.share * (n.sd * n.sd + n.mean * n.mean);
   }
-  out.sd = std::sqrt(std::max(0.0, variance));
+  out.sd = std::sqrt(std::max(0.0, square - out.mean * out.mean));
   return out;
+}
+
+double Refine::gain(std::size_t i, double best) const {
+  double out = 0;
+  for (const Scales& s : scales_) {
+    const Normal n = normal(i, s);
+    out += s.share * expected_improvement(best, n.mean, n.sd);
+  }
+  return out * (1 - out_of_memory(prospects_[i].peak));
 }
 
 std::optional<Refine::Choice> Refine::ask() const {
@@ -281,8 +300,8 @@ std::optional<Refine::Choice> Refine::ask() const {
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < prospects_.size(); ++i) {
     if (seen_[i]) continue;
-    const Belief b = belief(i);
     if (timed_.empty()) {
+      const Belief b = belief(i);
       // Nothing to improve on yet: the fastest that likely fits.
       const double height = b.mean + 2 * b.out_of_memory;
       if (height >= least) continue;
@@ -290,8 +309,8 @@ std::optional<Refine::Choice> Refine::ask() const {
       out = Choice{i, 0};
       continue;
     }
-    const double gain = expected_improvement(best, b) * (1 - b.out_of_memory);
-    if (!out || gain > out->gain) out = Choice{i, gain};
+    const double expected = gain(i, best);
+    if (!out || expected > out->gain) out = Choice{i, expected};
   }
   if (!out) {
     why_ = "every candidate has been measured";

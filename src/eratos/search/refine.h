@@ -7,8 +7,8 @@
 //   y_i = log t_i + c + sum_k e_ik theta_k + r_i,   theta_k ~ N(0, tau_k^2), c ~ N(0, sigma_c^2),
 //   cov(r_i, r_j) = sigma_r^2 exp(-|x_i - x_j|^2 / (2 l^2)) + [i = j] (sigma_r^2 + sigma_n^2)
 // with x the degrees' logs to base 2. That is a Gaussian process, so what is measured gives every
-// other candidate a mean m_i and a deviation s_i. Scales of tau and sigma_r are those of a small
-// grid under which the measurements are likeliest.
+// other candidate a mean m_i and a deviation s_i. How large tau and sigma_r are is not known
+// either: a small grid of both is averaged over, each by the likelihood of what was measured.
 // Source: C. E. Rasmussen, C. K. I. Williams, Gaussian Processes for Machine Learning, MIT Press
 // 2006, equations 2.25, 2.26 (the posterior), 2.30 (the likelihood) and 2.42 (with basis
 // functions).
@@ -116,14 +116,24 @@ class Refine {
   bool measured(std::size_t i) const { return seen_[i].has_value(); }
 
  private:
+  // One opinion of how large tau and sigma_r are, and what follows from it.
   struct Scales {
     double knobs = 1;
-    double rest = 0.02;  // sigma_r
+    double rest = 0.02;             // sigma_r
+    double share = 1;               // by likelihood
+    std::vector<double> factor{};   // of Cholesky, [timed * timed]
+    std::vector<double> weights{};  // K^-1 residuals
+  };
+  struct Normal {
+    double mean = 0;
+    double sd = 0;
   };
   double covariance(std::size_t i, std::size_t j, const Scales& s) const;
   double residual(std::size_t i) const;
-  double likelihood(const Scales& s) const;
-  bool solve(const Scales& s, std::vector<double>& factor, std::vector<double>& weights) const;
+  // The log of the likelihood of what was measured.
+  double solve(Scales& s) const;
+  Normal normal(std::size_t i, const Scales& s) const;
+  double gain(std::size_t i, double best) const;
   void learn();
   double out_of_memory(Bytes peak) const;
 
@@ -132,9 +142,7 @@ class Refine {
   std::vector<std::optional<Observation>> seen_;
   std::vector<std::size_t> timed_;  // in the order in which they were told
   Knobs at_{};
-  Scales scales_;
-  std::vector<double> factor_;   // of Cholesky, [timed * timed]
-  std::vector<double> weights_;  // K^-1 residuals
+  std::vector<Scales> scales_;
   Knobs theta_{};
   Knobs theta_sd_{};
   std::vector<double> buffer_;  // probability of each place of the grid

@@ -52,8 +52,9 @@ constexpr Flag kFlags[] = {
      "order the pipeline by this one of `eratos list schedules`; auto, the framework's own", "",
      " memory check explain "},
     {"--measured", "", Value::text, "FILE", false,
-     "times that a device took for the job's pieces, of `eratos measure`, in place of modelled ones", "",
-     " project "},
+     "times that a device took for the job's pieces, of `eratos measure`, in place of modelled "
+     "ones",
+     "", " project "},
     {"--measured", "", Value::text, "FILE", false,
      "project the rows of this file's part with its measured pieces; others are skipped", "",
      " validate "},
@@ -251,7 +252,8 @@ constexpr Flag kFlags[] = {
     {"--force", "", Value::none, "", false, "let --output replace an existing file", "", kAll},
 
     {"--measured", "", Value::text, "FILE", false, "", "", " memory check explain "},
-    {"--mode", "", Value::text, "NAME", false, "", "", " memory check explain import export search "},
+    {"--mode", "", Value::text, "NAME", false, "", "",
+     " memory check explain import export search "},
     {"--anchor", "", Value::text, "RUN", false, "", "", kOneJob},
 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes bench/gpu/plans/*.plan anew: the pieces of a Llama 3.1 8B and of a Mixtral-like layer at the
-# local shapes of tp 1, 2, 4 and 8, in bf16. Run it when the format of plans or the shapes change.
+# Writes bench/gpu/plans/*.plan anew: the pieces of a Llama 3.1 8B and of a Mixtral-like layer at
+# the local shapes of tp 1, 2, 4 and 8, in bf16. Run it when the format of plans or shapes change.
 #   bench/gpu/plans.sh build/eratos
 set -euo pipefail
 eratos=$(realpath "${1:?usage: bench/gpu/plans.sh ERATOS}")

@@ -42,8 +42,8 @@ while [[ $# -gt 0 ]]; do
 done
 [[ -n $budget ]] || budget=$([[ $tiny -eq 1 ]] && echo 20s || echo 360s)
 
-# Where PyTorch's package for CMake cannot be used, as nvcc or hipcc are missing, its libraries as they
-# lie still can.
+# Where PyTorch's package for CMake cannot be used, as nvcc or hipcc are missing, its libraries can
+# still be, as they lie.
 build_program() {
   local build=$1 log=$1/build.log torch='' prefix='' options=()
   mkdir -p "$build"
@@ -62,7 +62,8 @@ sys.exit((int(v[0]), int(v[1])) < (2, 10))'; then
   if ! cmake -S "$root/measure" -B "$build" "${options[@]}" >"$log" 2>&1; then
     [[ -d $torch/lib ]] || { tail -n 20 "$log" >&2; fail "eratos-device cannot be configured" 4; }
     rm -f "$build/CMakeCache.txt"
-    cmake -S "$root/measure" -B "$build" "${options[@]}" -DERATOS_DEVICE_TORCH="$torch" >"$log" 2>&1 ||
+    options+=(-DERATOS_DEVICE_TORCH="$torch")
+    cmake -S "$root/measure" -B "$build" "${options[@]}" >"$log" 2>&1 ||
       { tail -n 20 "$log" >&2; fail "eratos-device cannot be configured" 4; }
   fi
   cmake --build "$build" -j "$(nproc)" >>"$log" 2>&1 ||

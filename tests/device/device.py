@@ -17,7 +17,7 @@ def need_program():
 
 
 def environment(**more):
-    """Without what a launcher around the tests may have set; one thread, as tests share the machine."""
+    """Without what a launcher around the tests may have set; one thread."""
     kept = {k: v for k, v in os.environ.items()
             if not k.startswith(("OMPI_", "PMI_", "SLURM_", "RANK", "WORLD_SIZE", "MASTER_"))}
     return {**kept, "OMP_NUM_THREADS": "1", **more}

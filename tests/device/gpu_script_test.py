@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/gpu/run.sh on a processor, tiny: what a GPU will run, less the GPU; and what it builds from."""
+"""bench/gpu/run.sh on a processor, tiny; its plans; what the component is built from."""
 
 import os
 import pathlib
@@ -9,7 +9,8 @@ import tempfile
 
 from device import PROGRAM, environment, expect, need_program, pieces, read
 
-ROOT = pathlib.Path(os.environ.get("ERATOS_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
+HERE = pathlib.Path(__file__).resolve()
+ROOT = pathlib.Path(os.environ.get("ERATOS_SOURCE_DIR", HERE.parents[2]))
 SCRIPT = ROOT / "bench/gpu/run.sh"
 
 
@@ -39,7 +40,7 @@ def test_refusals(folder):
 
 
 def test_plans():
-    """Each of the Llama and the Mixtral-like layer is there whole, both ways, at tp 1, 2, 4 and 8."""
+    """The Llama and the Mixtral-like layer are there whole, both ways, at tp 1, 2, 4, 8."""
     for model in ("llama3.1-8b-tp{}", "mixtral-8x7b-tp{}-ep8"):
         for tp in (1, 2, 4, 8):
             text = (ROOT / "bench/gpu/plans" / (model.format(tp) + ".plan")).read_text()

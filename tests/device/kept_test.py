@@ -57,7 +57,7 @@ def test_interrupt_and_resume(folder):
 
 
 def test_kill(folder):
-    """Killed outright: the journal stays, its torn last line is no piece, its lock holds nobody up."""
+    """Killed: the journal stays, its torn last line is no piece, its lock holds nobody up."""
     plan, output = write_plan(folder, MANY), f"{folder}/b.json"
     one = start(plan, output)
     wait_for_lines(output + ".partial", 2)
@@ -76,7 +76,7 @@ def test_kill(folder):
 
 
 def test_full_disk(folder):
-    """Files may grow to 8 kB: the journal fills up, keeps its whole lines, and goes on elsewhere."""
+    """Files may grow to 8 kB: the journal fills up, keeps its whole lines, and goes on."""
     plan, output = write_plan(folder, MANY), f"{folder}/c.json"
     limit = 8 << 10
     full = run(plan, output,
@@ -98,8 +98,8 @@ def test_memory_runs_out(folder):
         gemm("gemm/first"),
         gemm("gemm/huge", 1_000_000),
         "block id=block/huge what=mlp pass=forward tokens=64 hidden=500000 ffn=500000 dtype=fp32",
-        "attention id=attention/huge dtype=fp32 batch=1 seq_q=60000 seq_kv=60000 heads=8 kv_heads=8 "
-        "head_dim=8 causal=0 pass=forward",
+        "attention id=attention/huge dtype=fp32 batch=1 seq_q=60000 seq_kv=60000 heads=8 "
+        "kv_heads=8 head_dim=8 causal=0 pass=forward",
         gemm("gemm/last"),
     ])
     output = f"{folder}/d.json"

@@ -72,12 +72,12 @@ def test_every_kind(folder):
 
 
 def test_memory(folder):
-    """Weights in bytes, counted by hand, for h 64, f 96, 4 and 2 heads of 16, a vocabulary of 100."""
+    """Bytes counted by hand, for h 64, f 96, 4 and 2 heads of 16, a vocabulary of 100."""
     found = pieces(f"{folder}/all.json")
     h, f, qkv, out, vocab = 64, 96, (4 + 2 * 2) * 16, 4 * 16, 100
     layer = 2 * h + h * qkv + out * h + 2 * f * h + f * h
     weights = 4 * (vocab * h + 2 * layer + vocab * h + h)
-    # Beside weights: two layers' angles (48 positions, 8 frequencies), the head's targets (96 int64).
+    # Beside weights: two layers' angles (48 positions, 8 frequencies), the head's 96 targets.
     wanted = weights + 2 * 4 * 48 * 8 + 8 * 96
     expect(found["memory/parameters"]["bytes_live"] == wanted,
            (found["memory/parameters"], wanted))
@@ -85,7 +85,8 @@ def test_memory(folder):
     expect(found["memory/backward"]["bytes_live"] == wanted + weights,
            (found["memory/backward"], wanted + weights))
     # Adam's two moments in fp32.
-    expect(found["memory/optimizer"]["bytes_live"] == wanted + 3 * weights, found["memory/optimizer"])
+    expect(found["memory/optimizer"]["bytes_live"] == wanted + 3 * weights,
+           found["memory/optimizer"])
     expect(found["memory/forward"]["bytes_peak"] >= found["memory/forward"]["bytes_live"] > wanted,
            found["memory/forward"])
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`eratos measure`: from a job to a file and into a projection; on a terminal; without eratos-device."""
+"""`eratos measure`: from a job to a file and into a projection; on a terminal; alone."""
 
 import json
 import os
@@ -12,7 +12,8 @@ import time
 
 from device import PROGRAM, environment, expect, gemm, need_program, pieces, read, write_plan
 
-ROOT = pathlib.Path(os.environ.get("ERATOS_SOURCE_DIR", pathlib.Path(__file__).resolve().parents[2]))
+HERE = pathlib.Path(__file__).resolve()
+ROOT = pathlib.Path(os.environ.get("ERATOS_SOURCE_DIR", HERE.parents[2]))
 ERATOS = os.environ.get("ERATOS_BINARY") or str(ROOT / "build" / "eratos")
 JOB = [str(ROOT / "examples/measure/moe-block.yaml"), "--cluster", "h100-sxm-1x1",
        "--set", "batch.sequence=32", "--set", "model.vocab=64", "--set", "model.hidden=64",
@@ -77,7 +78,7 @@ def test_without_the_program(folder):
     done = subprocess.run([str(alone / "eratos"), "measure", *JOB, "-o", f"{folder}/n.json"],
                           env=environment(PATH=str(alone)), capture_output=True, text=True,
                           timeout=20, check=False)
-    expect(done.returncode == 4 and "cmake -S measure" in done.stderr, (done.returncode, done.stderr))
+    expect(done.returncode == 4 and "cmake -S measure" in done.stderr, done.stderr)
     done = eratos(*JOB, "--device-program", f"{folder}/none", "-o", f"{folder}/n.json")
     expect(done.returncode == 4 and "no program" in done.stderr, done.stderr)
     found = eratos("--plan-file", f"{folder}/none.plan", "-o", f"{folder}/n.json",

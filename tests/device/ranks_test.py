@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 
-from device import PROGRAM, command, environment, expect, gemm, need_program, pieces, run, write_plan
+from device import command, environment, expect, gemm, need_program, pieces, run, write_plan
 
 WHAT = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
 PLAN = [gemm("gemm/one"),
@@ -83,7 +83,7 @@ def test_launchers(folder):
         output = f"{folder}/{name}.json"
         plan = write_plan(folder, PLAN[:2], name)
         both = [subprocess.Popen(command(plan, output, budget="1s"),
-                                 env=environment(**{rank: str(r), size: "2", job: f"{os.getpid()}"}),
+                                 env=environment(**{rank: str(r), size: "2", job: str(os.getpid())}),
                                  stderr=subprocess.PIPE, text=True) for r in (0, 1)]
         said = [p.communicate(timeout=30)[1] for p in both]
         expect([p.returncode for p in both] == [0, 0], (name, said))

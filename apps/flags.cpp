@@ -353,12 +353,6 @@ constexpr Flag kFlags[] = {
     {"--measured", "", Value::text, "FILE", false, "", "", " memory check explain "},
     {"--mode", "", Value::text, "NAME", false, "", "",
      " memory check explain import export search "},
-<<<<<<< HEAD
-    {"--anchor", "", Value::text, "RUN", false, "", "",
-     " memory check explain import export search "},
-=======
-    {"--anchor", "", Value::text, "RUN", false, "", "", kOneJob},
->>>>>>> h-hdev
 };
 
 }  // namespace

@@ -565,6 +565,7 @@ std::vector<std::string> explainable_keys() {
   for (const char* more : {"parameters.per_stage[i]",
                            "memory.stages[i].parameters",
                            "memory.stages[i].activations",
+                           "memory.stages[i].held",
                            "memory.stages[i].device",
                            "memory.framework",
                            "memory.capacity",
@@ -627,6 +628,10 @@ Result<Explanation> explain(const job::CheckedJob& job, const calibration::Calib
     if (name == "framework") return explain_framework(scene, stage->index);
     if (name == "least") return explain_least_of(scene, stage->index);
     if (name == "stage") return input(key.c_str(), stage->index);
+    if (name == "held") {
+      return leaf(key, gibibytes(at.held), "analytic",
+                  "saved tensors of the micro-batches in flight, as a forward leaves them");
+    }
     if (name == "in_flight_micro_batches") {
       return leaf(key, text("%.4g", at.in_flight), "analytic", "the schedule at the rank's peak");
     }

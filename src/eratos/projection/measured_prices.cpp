@@ -379,10 +379,13 @@ std::optional<Priced> MeasuredPrices::between_blocks(const Piece& piece) {
   };
   for (const auto& [id, m] : blocks_) {
     BlockPiece other = std::get<BlockPiece>(m->piece.work);
-    const double scale = block.tokens / other.tokens;
-    other.tokens *= scale;
-    other.shard_tokens *= scale;
-    other.expert_rows *= scale;
+    // Whole numbers, so that products are exact where quotients would be rounded.
+    const auto in_step = [&](double BlockPiece::*rows) {
+      if (other.*rows * block.tokens == block.*rows * other.tokens) other.*rows = block.*rows;
+    };
+    in_step(&BlockPiece::shard_tokens);
+    in_step(&BlockPiece::expert_rows);
+    other.tokens = block.tokens;
     if (m->piece.dtype != piece.dtype || !(other == block)) continue;
     if (tokens(m) < block.tokens && (below == nullptr || tokens(m) > tokens(below))) below = m;
     if (tokens(m) > block.tokens && (above == nullptr || tokens(m) < tokens(above))) above = m;

@@ -248,6 +248,10 @@ class Decoder {
   // A memory phase has no time; everything else has one.
   void times(Fields& fields, MeasuredPiece& m) {
     if (const Node* node = fields.get("samples_s"); node != nullptr) {
+      if (!node->is_sequence()) {
+        faults_.push_back(node->mismatch(fields.path_of("samples_s"), "a list"));
+        return;
+      }
       for (const Node& item : node->items()) sample(fields, item, m.samples);
     }
     if (!m.samples.empty()) {
@@ -271,6 +275,12 @@ class Decoder {
     }
     double minimum = 0;
     if (fields.read("minimum_s", minimum) && positive(fields, "minimum_s", minimum)) {
+      if (minimum > m.median.value && m.median.value > 0) {
+        fields.fail("minimum_s",
+                    "`" + fields.path_of("minimum_s") + "` is " +
+                        calibration::number_text(minimum) + ", above the median",
+                    "the file was changed: measure it again");
+      }
       m.minimum = Seconds{minimum};
     }
     fields.read("spread", m.spread);

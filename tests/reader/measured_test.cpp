@@ -101,7 +101,9 @@ TEST(Measured, AllFaultsAreSaidAtOnceWithTheirPlaces) {
 {"id": "gemm/forward/m1/n2/k3/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 4, "median_s": 1},
 {"id": "gemm/forward/m1/n2/k5/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 5, "median_s": -1},
 {"id": "gemm/forward/m1/n2/k5/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 5, "median_s": 0.5, "samples_s": [1, 2]},
-{"id": "gemm/forward/m1/n2/k6/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 6})");
+{"id": "gemm/forward/m1/n2/k6/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 6},
+{"id": "gemm/forward/m1/n2/k7/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 7, "median_s": 1, "samples_s": "1, 2"},
+{"id": "gemm/forward/m1/n2/k8/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 8, "median_s": 1, "minimum_s": 2})");
   const std::string said = message_of(text);
   EXPECT_NE(said.find("did you mean `gemm`?"), std::string::npos) << said;
   EXPECT_NE(
@@ -115,6 +117,8 @@ TEST(Measured, AllFaultsAreSaidAtOnceWithTheirPlaces) {
   EXPECT_NE(said.find("is measured twice, first on line 4"), std::string::npos) << said;
   EXPECT_NE(said.find("lies outside its samples"), std::string::npos) << said;
   EXPECT_NE(said.find("`pieces.4.median_s` is missing"), std::string::npos) << said;
+  EXPECT_NE(said.find("`pieces.5.samples_s` must be a list"), std::string::npos) << said;
+  EXPECT_NE(said.find("`pieces.6.minimum_s` is 2, above the median"), std::string::npos) << said;
 }
 
 TEST(Measured, ForeignCutAndOtherVersionsAreRefused) {

@@ -55,6 +55,12 @@ bool together(const collective::GroupPlacement& p) {
   return p.members.empty() || p.members[0] >= p.size;
 }
 
+// More ranks than that ran over several domains, and a file does not say how many stood in each.
+int most_in_one_domain(const hardware::ClusterSpec& cluster) {
+  const int of_part = cluster.accelerator.scale_up.domain_gpus;
+  return cluster.levels.empty() ? of_part : std::max(of_part, cluster.levels[0].gpus);
+}
+
 std::string link_family(ops::CollectiveKind kind, collective::Algorithm algorithm,
                         const collective::GroupPlacement& placement) {
   return std::string(ops::name_of(kind)) + ' ' + std::string(collective::name_of(algorithm)) +
@@ -156,6 +162,7 @@ void MeasuredPrices::index() {
     e.id = id;
     e.op = *op;
     if (const auto* c = std::get_if<CollectivePiece>(&m.piece.work)) {
+      if (c->ranks > most_in_one_domain(job_.spec->cluster)) continue;
       e.placement.size = static_cast<int>(c->ranks);
       const std::size_t levels = std::max<std::size_t>(1, model_.links.levels.size());
       for (std::size_t i = 0; i < levels; ++i) e.placement.members.push_back(e.placement.size);

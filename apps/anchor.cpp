@@ -227,6 +227,11 @@ Result<AnchorAnswer> anchor(const Arguments& arguments, Projected& projected) {
       projection::anchored_confidence(job.checked, out.anchor, *classes, projected.projection);
   if (!same_layout)
     out.notes.emplace_back("its layout is another one: the band is that of such runs");
+  if (out.differs.empty()) {
+    out.notes.emplace_back(
+        "it is a run of this very job: the run's own share is not carried, so the projection lies "
+        "between the model's step and the measured one");
+  }
   projected.projection.calibration += ", anchored on " + out.run;
   return out;
 }

@@ -42,8 +42,13 @@ bool is_detail(const std::string& path) {
 
 // "parallel.tp 4, here 8", sizes too.
 std::vector<std::string> differences(const job::JobSpec& run, const job::JobSpec& job) {
-  const auto theirs = values_of(reader::job_to_node(run));
-  const auto ours = values_of(reader::job_to_node(job));
+  // A model under its name on one side, spelled out on the other: field by field.
+  const auto names_model = [](const job::JobSpec& spec) {
+    return reader::job_to_node(spec).find("model")->is_scalar();
+  };
+  const reader::Expand expand{.model = names_model(run) != names_model(job)};
+  const auto theirs = values_of(reader::job_to_node(run, expand));
+  const auto ours = values_of(reader::job_to_node(job, expand));
   std::vector<std::string> out;
   for (const auto& [path, value] : theirs) {
     const auto at = ours.find(path);
@@ -66,6 +71,32 @@ Seconds measured_step(const reader::Measured& m, Seconds projected, double proje
 
 projection::MeasuredRun run_of(const reader::Measured& m, Seconds step) {
   return {step, m.memory, peak_kind(m.memory_kind), m.first_stage};
+}
+
+// What no accelerator of the run's can have done.
+Diagnostics impossible(const reader::Measured& m, Seconds step, const job::JobSpec& run,
+                       const projection::Projection& first, const Location& where) {
+  Diagnostics out;
+  const hardware::AcceleratorSpec& part = run.cluster.accelerator;
+  const double of_peak =
+      step.value > 0 ? first.throughput.hfu * (first.time.step / step) : first.throughput.hfu;
+  if (of_peak > 1) {
+    out.push_back(
+        {.where = where,
+         .message = fmt::format("the run's step of {:.3g} s would need {:.3g} times the "
+                                "peak rate of {}",
+                                step.value, of_peak, part.name),
+         .cure = "check the figure and its unit, and that the batch is the run's (gbs=)"});
+  }
+  if (const Bytes most = max(part.memory_nominal, part.memory_visible); m.memory > most) {
+    out.push_back(
+        {.where = where,
+         .message = fmt::format("the run's peak of {:.1f} GiB is more than the {:.1f} "
+                                "GiB of {}",
+                                m.memory.value / kGiB, most.value / kGiB, part.name),
+         .cure = "check the figure and its unit: peak_gb or peak_gib, of one accelerator"});
+  }
+  return out;
 }
 
 // The job's step or peak with one constant changed.
@@ -170,6 +201,11 @@ Result<AnchorAnswer> anchor(const Arguments& arguments, Projected& projected) {
   const Seconds step =
       measured_step(run->measured, first.time.step,
                     projected_speed(as_row, first.throughput.tokens_per_s_per_gpu));
+  if (Diagnostics never =
+          impossible(run->measured, step, run->spec, first, {.file = "--anchor " + out.run});
+      !never.empty()) {
+    return faults(std::move(never));
+  }
   out.anchor =
       projection::anchor_on(run->spec, run_of(run->measured, step), *calibration, *job.workspace);
   out.what = fmt::format("{} x {}, {}", run->spec.cluster.gpus(), out.anchor.accelerator,
@@ -191,6 +227,11 @@ Result<AnchorAnswer> anchor(const Arguments& arguments, Projected& projected) {
       projection::anchored_confidence(job.checked, out.anchor, *classes, projected.projection);
   if (!same_layout)
     out.notes.emplace_back("its layout is another one: the band is that of such runs");
+  if (out.differs.empty()) {
+    out.notes.emplace_back(
+        "it is a run of this very job: the run's own share is not carried, so the projection lies "
+        "between the model's step and the measured one");
+  }
   projected.projection.calibration += ", anchored on " + out.run;
   return out;
 }

@@ -54,6 +54,7 @@ struct Read {
   std::vector<reader::Point> points;
   calibration::Measured measured;
   std::vector<std::string> notes;
+  int across_hosts = 0;  // tables that `measured` does not hold
 };
 
 void add_provenance(calibration::MeasuredProvenance& to, const std::string& device,
@@ -84,7 +85,12 @@ void read_log(const std::string& text, const std::string& path, const std::strin
       continue;
     }
     std::move(points->begin(), points->end(), std::back_inserter(out.points));
-    for (auto& piece : reader::pieces_of(table)) out.measured.pieces.push_back(std::move(piece));
+    // A piece says how many ranks took part, not where: it is of one host.
+    if (table.hosts == 1) {
+      for (auto& piece : reader::pieces_of(table)) out.measured.pieces.push_back(std::move(piece));
+    } else {
+      ++out.across_hosts;
+    }
     add_provenance(out.measured.provenance, table.device, "nccl-tests", table.ranks);
     out.measured.provenance.notes.push_back(
         fmt::format("{}: {} over {} ranks on {} host{}, each time the mean of {} iterations",
@@ -233,6 +239,7 @@ class Part {
   }
 
   const FittedPart& fitted() const { return fitted_; }
+  const hardware::AcceleratorSpec& spec() const { return spec_; }
 
  private:
   MeasuredFit begin(std::string curve) const {
@@ -339,6 +346,41 @@ class Part {
   std::map<DType, std::vector<Sample<GemmPoint>>> products_;
 };
 
+// Clocks rise above those of the stated rate. Source: H100 SXM's 989 TFLOPS are of 1,830 MHz, its
+// highest clock is 1,980 MHz: 1.08.
+constexpr double kMostOfPeak = 1.1;
+
+// Nothing where the accelerator can be as fast as the line says.
+Diagnostics beyond_peak(const reader::Point& point, const hardware::AcceleratorSpec& spec) {
+  const auto* g = std::get_if<GemmPoint>(&point.work);
+  if (g == nullptr) return {};
+  const double peak = spec.peak_of(g->product.dtype).value;
+  const double rate = g->product.flops().value / point.measured.value;
+  if (peak <= 0 || rate <= kMostOfPeak * peak) return {};
+  return {{.where = {point.file, point.line, 0},
+           .message = fmt::format("{:.4g} TFLOP/s in {}, where {} has at most {:.4g}", rate / 1e12,
+                                  name_of(g->product.dtype), spec.name, peak / 1e12),
+           .cure = "check the unit of the time (--time-unit), the format and the accelerator"}};
+}
+
+// What keeps the measurements from being one device's.
+Diagnostics measured_faults(const std::map<std::string, Part>& parts, const Read& read,
+                            const std::string& file) {
+  if (read.measured.pieces.empty()) {
+    return {{.where = {.file = file},
+             .message = "nothing to write: what was measured ran over several hosts, and a file of "
+                        "measurements is of one",
+             .cure = "leave --write-measured out; -o FILE keeps the curves"}};
+  }
+  if (parts.size() < 2) return {};
+  std::string names;
+  for (const auto& [name, part] : parts) names += (names.empty() ? "" : ", ") + name;
+  return {{.where = {.file = file},
+           .message =
+               "the measurements are of " + names + ", and a file of measurements is of one device",
+           .cure = "write one file for each"}};
+}
+
 Result<std::map<std::string, Part>> parts_of(const std::vector<reader::Point>& points) {
   std::map<std::string, Part> out;
   Diagnostics bad;
@@ -354,8 +396,11 @@ Result<std::map<std::string, Part>> parts_of(const std::vector<reader::Point>& p
       }
       at = out.emplace(point.part, Part(*std::move(spec), calibration->part)).first;
     }
+    const Diagnostics beyond = beyond_peak(point, at->second.spec());
+    bad.insert(bad.end(), beyond.begin(), beyond.end());
     at->second.add(point);
   }
+  if (!bad.empty()) return faults(std::move(bad));
   return out;
 }
 
@@ -396,6 +441,14 @@ int calibrate_logs(const Arguments& arguments) {
   }
   auto parts = parts_of(read->points);
   if (!parts) return report_faults(parts.error());
+  if (arguments.has("--write-measured")) {
+    const Diagnostics bad = measured_faults(*parts, *read, arguments.value("--write-measured"));
+    if (!bad.empty()) return report_faults(bad);
+    if (read->across_hosts > 0) {
+      std::fprintf(stderr, "not in %s: %d tables over several hosts; it is of one\n",
+                   arguments.value("--write-measured").c_str(), read->across_hosts);
+    }
+  }
   std::vector<MeasuredFit> fits;
   std::map<std::string, FittedPart> fitted;
   for (auto& [name, part] : *parts) {

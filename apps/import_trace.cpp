@@ -109,6 +109,7 @@ int run_import_trace(const Arguments& arguments) {
   answer.projection = &projected->projection;
   answer.job =
       fmt::format("{} on {}", projected->job->read.job.name, projected->job->read.job.cluster.name);
+  answer.part = projected->job->read.job.cluster.accelerator.name;
   answer.version = std::string(kVersion);
   answer.top = static_cast<std::size_t>(number_of(arguments, "--top", 20));
   Arguments to_terminal = arguments;

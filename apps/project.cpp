@@ -117,6 +117,9 @@ Result<Mode> mode_of(const Arguments& arguments) {
   const bool measured = arguments.has("--measured");
   const std::string word = arguments.value("--mode", measured ? "hybrid" : "simulate");
   if (word == "simulate") return Mode::simulate;
+  if (word != "hybrid" && word != "both") {
+    return fault({.message = fmt::format("--mode is simulate, hybrid or both, not `{}`", word)});
+  }
   if (!measured) {
     return fault(
         {.message = fmt::format(

@@ -217,6 +217,11 @@ class ImportTrace(unittest.TestCase):
         self.assertIn("gemm/wgrad/m1536/n1024/k2048/bf16", pieces)
         self.assertIn("collective/all_gather/n2/b4194304/fp32", pieces)
         before = out.read_bytes()
+        # Two nodes of one: messages over a network are no measurement of one host.
+        apart = self.folder / "apart.json"
+        run(path, JOB, "--cluster", "h100-sxm-2x1", "-o", apart)
+        kinds = {p["kind"] for p in json.loads(apart.read_text())["pieces"]}
+        self.assertEqual(kinds, {"gemm", "attention"})
         run(path, JOB, "--cluster", "h100-sxm-1x2", "-o", out, code=2)
         self.assertEqual(out.read_bytes(), before)
         run(path, JOB, "--cluster", "h100-sxm-1x2", "-o", out, "--force")

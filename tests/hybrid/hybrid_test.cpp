@@ -233,6 +233,54 @@ TEST(Hybrid, WhereTheModelBendsNothingIsInterpolated) {
   EXPECT_GT(straight, 0);
 }
 
+// 15 samples between 11 and 26 of them, at 11 and 26 ms: 15 ms. 11 * (15 / 11) is not 15 in
+// doubles.
+TEST(Hybrid, ABlockIsInterpolatedBetweenAnyTwoNumbersOfSamples) {
+  const auto job = small_job("llama3.1-8b", "h100-sxm-1x8", {15, 60, 4096},
+                             {.tp = 2, .sequence_parallel = true});
+  const auto is_layer = [](const PlannedPiece& p) {
+    return p.id.find("block/layer/forward") == 0 ? 1.0 : 0;
+  };
+  Measured m = measured_by(*job, 1, is_layer);
+  ASSERT_EQ(m.pieces.size(), 1U);
+  const MeasuredPiece asked = m.pieces[0];
+  m.pieces.clear();
+  for (const double samples : {11.0, 26.0}) {
+    MeasuredPiece& each = m.pieces.emplace_back(asked);
+    auto& block = std::get<calibration::BlockPiece>(each.piece.work);
+    block.tokens = samples * 4096;
+    block.shard_tokens = samples * 2048;
+    each.median = Seconds{samples * 1e-3};
+  }
+  const HybridProjection p = answer(*job, m);
+  ASSERT_EQ(p.hybrid.spans.size(), 1U);
+  EXPECT_EQ(p.hybrid.spans[0].origin, Origin::interpolated);
+  EXPECT_NEAR(p.hybrid.spans[0].measured.value, 15e-3, 1e-12);
+  EXPECT_EQ(p.hybrid.interpolations.size(), 1U);
+  // Shards that are not cut as the job's are another module.
+  std::get<calibration::BlockPiece>(m.pieces[0].piece.work).shard_tokens = 0;
+  EXPECT_TRUE(answer(*job, m).hybrid.spans.empty());
+}
+
+// Eight H100s are one domain: what 16 ranks took crossed a network, and says nothing of its links.
+TEST(Hybrid, ExchangesOfMoreRanksThanADomainHasSayNothingOfOne) {
+  const auto job = dense();
+  const auto of_ranks = [](double ranks) {
+    Measured m;
+    m.pieces.push_back(
+        took({calibration::CollectivePiece{ops::CollectiveKind::all_reduce, ranks, 67108864},
+              DType::fp32},
+             1));
+    return m;
+  };
+  prepare(job->checked, *job->w);
+  const Pricing pricing = make_pricing(job->checked, job->calibration);
+  const Measured within = of_ranks(8);
+  EXPECT_EQ(MeasuredPrices(job->checked, pricing, within, *job->w).families().size(), 1U);
+  const Measured across = of_ranks(16);
+  EXPECT_TRUE(MeasuredPrices(job->checked, pricing, across, *job->w).families().empty());
+}
+
 // A layer measured at 1.5 times its kernels takes that, forward and backward; the difference is
 // nobody's, and the modules keep their kernels' times.
 TEST(Hybrid, AMeasuredBlockReplacesItsKernelsAndTheRestIsUnattributed) {

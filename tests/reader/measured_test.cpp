@@ -101,7 +101,11 @@ TEST(Measured, AllFaultsAreSaidAtOnceWithTheirPlaces) {
 {"id": "gemm/forward/m1/n2/k3/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 4, "median_s": 1},
 {"id": "gemm/forward/m1/n2/k5/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 5, "median_s": -1},
 {"id": "gemm/forward/m1/n2/k5/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 5, "median_s": 0.5, "samples_s": [1, 2]},
-{"id": "gemm/forward/m1/n2/k6/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 6})");
+{"id": "gemm/forward/m1/n2/k6/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 6},
+{"id": "gemm/forward/m1/n2/k7/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 7, "median_s": 1, "samples_s": "1, 2"},
+{"id": "gemm/forward/m1/n2/k8/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 8, "median_s": 1, "minimum_s": 2},
+{"id": "gemm/forward/m1/n2/k9/g0/bf16", "kind": "gemm", "dtype": "bf16", "pass": "forward", "m": 1, "n": 2, "k": 9, "groups": 0, "median_s": 1},
+{"id": "memory/forward/layers1/t1/s1/h1/fp32", "kind": "memory", "dtype": "fp32", "phase": "forward", "layers": 1, "tokens": 1, "sequence": 1, "hidden": 1, "bytes_peak": 3, "bytes_reserved": 2, "bytes_context": 1e16})");
   const std::string said = message_of(text);
   EXPECT_NE(said.find("did you mean `gemm`?"), std::string::npos) << said;
   EXPECT_NE(
@@ -115,6 +119,15 @@ TEST(Measured, AllFaultsAreSaidAtOnceWithTheirPlaces) {
   EXPECT_NE(said.find("is measured twice, first on line 4"), std::string::npos) << said;
   EXPECT_NE(said.find("lies outside its samples"), std::string::npos) << said;
   EXPECT_NE(said.find("`pieces.4.median_s` is missing"), std::string::npos) << said;
+  EXPECT_NE(said.find("`pieces.5.samples_s` must be a list"), std::string::npos) << said;
+  EXPECT_NE(said.find("`pieces.6.minimum_s` is 2, above the median"), std::string::npos) << said;
+  EXPECT_NE(said.find("`pieces.7.groups` is 0; it must be 1 or more"), std::string::npos) << said;
+  EXPECT_NE(said.find("`pieces.8.bytes_reserved` is 2, less than what was allocated"),
+            std::string::npos)
+      << said;
+  EXPECT_NE(said.find("`pieces.8.bytes_context` is 10000000000000000; it must be a number from 0"),
+            std::string::npos)
+      << said;
 }
 
 TEST(Measured, ForeignCutAndOtherVersionsAreRefused) {

@@ -55,6 +55,12 @@ bool together(const collective::GroupPlacement& p) {
   return p.members.empty() || p.members[0] >= p.size;
 }
 
+// More ranks than that ran over several domains, and a file does not say how many stood in each.
+int most_in_one_domain(const hardware::ClusterSpec& cluster) {
+  const int of_part = cluster.accelerator.scale_up.domain_gpus;
+  return cluster.levels.empty() ? of_part : std::max(of_part, cluster.levels[0].gpus);
+}
+
 std::string link_family(ops::CollectiveKind kind, collective::Algorithm algorithm,
                         const collective::GroupPlacement& placement) {
   return std::string(ops::name_of(kind)) + ' ' + std::string(collective::name_of(algorithm)) +
@@ -156,6 +162,7 @@ void MeasuredPrices::index() {
     e.id = id;
     e.op = *op;
     if (const auto* c = std::get_if<CollectivePiece>(&m.piece.work)) {
+      if (c->ranks > most_in_one_domain(job_.spec->cluster)) continue;
       e.placement.size = static_cast<int>(c->ranks);
       const std::size_t levels = std::max<std::size_t>(1, model_.links.levels.size());
       for (std::size_t i = 0; i < levels; ++i) e.placement.members.push_back(e.placement.size);
@@ -379,10 +386,13 @@ std::optional<Priced> MeasuredPrices::between_blocks(const Piece& piece) {
   };
   for (const auto& [id, m] : blocks_) {
     BlockPiece other = std::get<BlockPiece>(m->piece.work);
-    const double scale = block.tokens / other.tokens;
-    other.tokens *= scale;
-    other.shard_tokens *= scale;
-    other.expert_rows *= scale;
+    // Whole numbers, so that products are exact where quotients would be rounded.
+    const auto in_step = [&](double BlockPiece::*rows) {
+      if (other.*rows * block.tokens == block.*rows * other.tokens) other.*rows = block.*rows;
+    };
+    in_step(&BlockPiece::shard_tokens);
+    in_step(&BlockPiece::expert_rows);
+    other.tokens = block.tokens;
     if (m->piece.dtype != piece.dtype || !(other == block)) continue;
     if (tokens(m) < block.tokens && (below == nullptr || tokens(m) > tokens(below))) below = m;
     if (tokens(m) > block.tokens && (above == nullptr || tokens(m) < tokens(above))) above = m;

@@ -9,6 +9,7 @@
 
 #include "eratos/lower/lower.h"
 #include "eratos/projection/compose.h"
+#include "eratos/projection/pieces.h"
 #include "eratos/projection/traced_work.h"
 
 namespace eratos::projection {
@@ -133,48 +134,6 @@ std::string pass_name(const ops::Op& op) {
   return is_backward(op.pass) ? "backward" : "forward";
 }
 
-std::optional<calibration::Piece> piece_of(const ops::Op& op, int ranks) {
-  using calibration::PiecePass;
-  if (const auto* g = std::get_if<ops::Gemm>(&op.work)) {
-    if (op.module == Module::scan) return std::nullopt;
-    calibration::GemmPiece p;
-    p.pass = op.pass == Pass::dgrad   ? PiecePass::dgrad
-             : op.pass == Pass::wgrad ? PiecePass::wgrad
-                                      : PiecePass::forward;
-    p.m = g->m;
-    p.n = g->n;
-    p.k = g->k;
-    const bool grouped = g->groups > 1;
-    p.groups = g->groups;
-    p.accumulate = g->accumulate_fp32;
-    p.experts = g->experts && grouped;
-    p.strided = grouped && (g->strided || !g->experts);
-    return calibration::Piece{p, g->dtype};
-  }
-  if (const auto* a = std::get_if<ops::Attention>(&op.work)) {
-    calibration::AttentionPiece p;
-    p.pass = a->backward ? PiecePass::backward : PiecePass::forward;
-    p.batch = a->batch;
-    p.seq_q = a->seq_q;
-    p.seq_kv = a->seq_kv;
-    p.heads = a->heads;
-    p.kv_heads = a->kv_heads;
-    p.head_dim = a->head_dim;
-    p.v_head_dim = a->v_head_dim;
-    p.causal = a->causal;
-    p.window = a->window;
-    p.sinks = a->sinks;
-    return calibration::Piece{p, a->dtype};
-  }
-  if (const auto* c = std::get_if<ops::Collective>(&op.work)) {
-    if (ranks < 2) return std::nullopt;
-    return calibration::Piece{
-        calibration::CollectivePiece{c->kind, static_cast<double>(ranks), c->bytes.value},
-        DType::fp32};
-  }
-  return std::nullopt;
-}
-
 // The program's side: rows with what is expected of them.
 class Program {
  public:
@@ -244,6 +203,11 @@ class Program {
   }
 
  private:
+  bool on_one_host(const ops::Collective& c) const {
+    const auto& placement = pricing_.placements[static_cast<std::size_t>(c.axis)];
+    return placement.members.empty() || placement.members[0] >= placement.size;
+  }
+
   // What makes two ops one row.
   std::string key_of(const ops::Op& op) const {
     std::string key = what_of(op) + "/" + pass_name(op);
@@ -275,7 +239,12 @@ class Program {
         ranks = parallel::group_of(job_.parallel, c->axis).size;
         row.what += " over " + std::to_string(ranks);
       }
-      row.piece = piece_of(op, ranks);
+      // Streaming kernels are matched by kind, so none of them is a piece; nor is an exchange
+      // between hosts, as what is measured of exchanges is of one.
+      const bool beyond = c != nullptr && !on_one_host(*c);
+      if (!std::holds_alternative<ops::Elementwise>(op.work) && !beyond) {
+        row.piece = piece_of(op, nullptr, job_, ranks);
+      }
     }
     MatchRow& row = out_.rows[at->second];
     const std::string module(ops::name_of(op.module));

@@ -170,7 +170,7 @@ class Table {
       fail(0, "no column says the number format", "add a column `dtype`: bf16, fp16, fp8, ...");
     }
     if (!columns_.gpu && options_.part.empty()) {
-      fail(0, "no column says the accelerator", "add a column `gpu`, or say --cluster PART-1x1");
+      fail(0, "no column says the accelerator", "add a column `gpu`, or say --cluster PART-NxM");
     }
     if (!bad_.empty()) return faults(std::move(bad_));
     for (std::size_t row = 0; row < table_.rows(); ++row) read_row(row);
@@ -245,7 +245,7 @@ class Table {
     if (!part.empty()) return part;
     if (!options_.part.empty()) return options_.part;
     fail(row, fmt::format("`{}` is no accelerator of the catalogue", said),
-         "`eratos list accelerators` shows the known ones; or say --cluster PART-1x1");
+         "`eratos list accelerators` shows the known ones; or say --cluster PART-NxM");
     return "";
   }
 

@@ -42,6 +42,8 @@ class FieldReader {
     if (!(value >= 0 && value <= kMostOfAnything)) {
       fields_.fail(name.key, said(name, calibration::number_text(value)),
                    "it must be a number from 0 to 9e15");
+    } else if (usual >= 1 && value < 1) {  // degrees and counts of parts, of which one is the least
+      fields_.fail(name.key, said(name, calibration::number_text(value)), "it must be 1 or more");
     }
   }
   void flag(FieldName name, bool& value, bool usual) {
@@ -248,6 +250,10 @@ class Decoder {
   // A memory phase has no time; everything else has one.
   void times(Fields& fields, MeasuredPiece& m) {
     if (const Node* node = fields.get("samples_s"); node != nullptr) {
+      if (!node->is_sequence()) {
+        faults_.push_back(node->mismatch(fields.path_of("samples_s"), "a list"));
+        return;
+      }
       for (const Node& item : node->items()) sample(fields, item, m.samples);
     }
     if (!m.samples.empty()) {
@@ -271,6 +277,12 @@ class Decoder {
     }
     double minimum = 0;
     if (fields.read("minimum_s", minimum) && positive(fields, "minimum_s", minimum)) {
+      if (minimum > m.median.value && m.median.value > 0) {
+        fields.fail("minimum_s",
+                    "`" + fields.path_of("minimum_s") + "` is " +
+                        calibration::number_text(minimum) + ", above the median",
+                    "the file was changed: measure it again");
+      }
       m.minimum = Seconds{minimum};
     }
     fields.read("spread", m.spread);
@@ -307,9 +319,15 @@ class Decoder {
     for (const auto& [key, value] :
          {std::pair{"bytes_peak", m.peak}, std::pair{"bytes_reserved", m.reserved},
           std::pair{"bytes_context", m.context}}) {
-      if (value.value >= 0 && std::isfinite(value.value)) continue;
+      if (value.value >= 0 && value.value <= kMostOfAnything) continue;
       fields.fail(key, "`" + fields.path_of(key) + "` is " + calibration::number_text(value.value),
-                  "it must be 0 or more");
+                  "it must be a number from 0 to 9e15");
+    }
+    if (m.reserved.value > 0 && m.reserved < m.peak) {
+      fields.fail("bytes_reserved",
+                  "`" + fields.path_of("bytes_reserved") + "` is " +
+                      calibration::number_text(m.reserved.value) + ", less than what was allocated",
+                  "an allocator holds all that it hands out: measure it again");
     }
   }
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "eratos/projection/hybrid.h"
 #include "eratos/report/json.h"
 #include "eratos/report/quantity.h"
 
@@ -295,6 +296,14 @@ Node row_node(const MatchRow& row) {
   return out;
 }
 
+// Where the trace names its device, is it the job's part?
+bool of_part(const TraceAnswer& a) {
+  if (a.step->device.empty()) return true;
+  calibration::MeasuredProvenance of;
+  of.device = a.step->device;
+  return projection::measured_on(of, a.part);
+}
+
 }  // namespace
 
 Page trace_page(const TraceAnswer& a) {
@@ -318,6 +327,11 @@ Page trace_page(const TraceAnswer& a) {
   page.sections.push_back(ops_section(a));
   if (!a.match->modules.empty()) page.sections.push_back(modules_section(a));
   if (!a.match->unmatched.empty()) page.sections.push_back(unmatched_section(a));
+  if (!of_part(a)) {
+    page.notes.push_back(fmt::format(
+        "the trace's device calls itself {}, and what is modelled is {}: are they one part?",
+        step.device, a.part));
+  }
   if (!step.shapes) {
     page.notes.push_back(
         "no sizes were recorded: ops are matched by order or kind; record_shapes=True says more");

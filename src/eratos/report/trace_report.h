@@ -16,7 +16,8 @@ struct TraceAnswer {
   const projection::StepAccount* account = nullptr;
   const projection::StepMatch* match = nullptr;
   const projection::Projection* projection = nullptr;
-  std::string job;  // "llama3.1-8b on h100-sxm-1x8"
+  std::string job;   // "llama3.1-8b on h100-sxm-1x8"
+  std::string part;  // "h100-sxm"
   std::string version;
   std::size_t top = 20;  // rows to list of each table
 };

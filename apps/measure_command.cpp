@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -104,22 +105,46 @@ Result<agent::Measured> measured_from(const std::string& printed, const MeasureR
     end = 0;
   }
   const auto node = text::parse_json(last, "the command's last line");
+  if (last.empty()) {
+    return fault(
+        {.message = "it printed nothing", .cure = "print {\"step_s\": SECONDS} at the end"});
+  }
   if (!node || !node->is_mapping()) {
     return fault({.message = "its last line is no JSON mapping: " + text::excerpt(last),
                   .cure = "print {\"step_s\": SECONDS} at the end"});
   }
   agent::Measured out;
+  // What is said and is no figure is a fault of the command: taken for left out, a peak of -1 would
+  // teach the memory nothing without a word.
+  std::string wrong;
   const auto number = [&](const char* key) {
     const text::Node* at = node->find(key);
-    return at == nullptr ? 0.0 : at->as_double(key).value_or(0);
+    if (at == nullptr) return 0.0;
+    const Result<double> value = at->as_double(key);
+    const bool good = value && std::isfinite(*value) && *value >= 0;
+    if (!good) wrong += fmt::format("{}\"{}\"", wrong.empty() ? "" : ", ", key);
+    return good ? *value : 0.0;
   };
-  const text::Node* oom = node->find("out_of_memory");
-  out.out_of_memory = oom != nullptr && oom->as_bool().value_or(false);
+  if (const text::Node* oom = node->find("out_of_memory")) {
+    const Result<bool> value = oom->as_bool();
+    if (!value) wrong += "\"out_of_memory\"";
+    out.out_of_memory = value.value_or(false);
+  }
   out.step_s = number("step_s");
   out.tokens_per_s_per_gpu = number("tokens_per_s_per_gpu");
   out.device_peak_bytes = number("device_peak_bytes");
   out.cost_s = number("cost_s");
   out.source = "command " + r.command;
+  if (!wrong.empty()) {
+    return fault({.message = fmt::format("its last line has no figure in {}: {}", wrong,
+                                         text::excerpt(last)),
+                  .cure = "leave out what is not known; figures are numbers of 0 or more"});
+  }
+  if (out.out_of_memory && (out.step_s > 0 || out.tokens_per_s_per_gpu > 0)) {
+    return fault(
+        {.message = "its last line states a time and that memory ran out: " + text::excerpt(last),
+         .cure = "print one of them"});
+  }
   if (!out.out_of_memory && out.step_s <= 0 && out.tokens_per_s_per_gpu > 0) {
     out.step_s = r.tokens_per_step / (out.tokens_per_s_per_gpu * r.gpus);
   }

@@ -24,6 +24,7 @@ namespace eratos::apps {
 namespace {
 
 constexpr std::size_t kMostLog = 256'000'000;
+constexpr const char* kMeasurements = "measurements";
 
 }  // namespace
 
@@ -100,8 +101,13 @@ MeasureRequest TuneWorkshop::request_of(const agent::TunedJob& job, const char* 
   return request;
 }
 
+void TuneWorkshop::forget_measurements() {
+  std::error_code failed;
+  std::filesystem::remove_all(std::filesystem::path(settings_.folder) / kMeasurements, failed);
+}
+
 Result<agent::Measured> TuneWorkshop::measure(const agent::TunedJob& job) {
-  return measure_by_command(request_of(job, "measurements"), [this] { return interrupted(); });
+  return measure_by_command(request_of(job, kMeasurements), [this] { return interrupted(); });
 }
 
 std::string TuneWorkshop::runs_with() {

@@ -175,7 +175,11 @@ Result<agent::Measured> measure_by_command(const MeasureRequest& r,
     if (interrupted()) return fault({.message = "interrupted"});
     std::this_thread::sleep_for(kPoll);
   }
-  if (auto answer = finished(r, at)) return *std::move(answer);
+  if (auto answer = finished(r, at)) {
+    if (*answer) return *std::move(answer);
+    // It failed, which says nothing of the job and may have been the device: asked again.
+    for (const std::string& old : {at.rc, at.out}) fs::remove(old, failed);
+  }
   for (const auto& [path, content] : {std::pair{&at.job, &r.job}, {&at.config, &r.config}}) {
     if (content->empty()) continue;
     if (const Result<void> w = text::write_file(*path, *content, text::Overwrite::yes); !w) {

@@ -180,6 +180,9 @@ def runs(folder):
         assert "--resume" in refined["what"], refined
         line = " iteration %d/ 9 | elapsed time per iteration (ms): %s | loss\n"
         times = [30000, 12000, 2000 + step, 2100 + step, 1900 + step]
+        if step == 0:  # a log that was put there too early, and then as it should be
+            waiting[0].with_suffix(".log").write_text("Traceback\n")
+            assert "0 of 2 runs" in run(*words, "--resume").stdout
         waiting[0].with_suffix(".log").write_text("".join(line % x for x in enumerate(times)))
     measured = [json.loads(t)["measured"] for t in (out / "trials.jsonl").read_text().splitlines()]
     assert [m["step_s"] for m in measured if m] == [2.0, 2.001], measured
@@ -199,6 +202,22 @@ def failures(folder):
         bad.write_text(f"#!/bin/sh\necho '{line}'\n")
         done = run(*small(folder / "bad", bad), "--force")
         assert words in done.stdout and "0 of 6 measurements" in done.stdout, done.stdout
+    # What failed is asked again by --resume, once the device or the log is mended; what was paid is
+    # not.
+    device_path, log = device(folder, 0)
+    broken = folder / "broken"
+    bad.write_text(f'#!/bin/sh\n[ -e {broken} ] && [ $(wc -l < {log}) -ge 2 ] && exit 1\n'
+                   f'exec {device_path}\n')
+    broken.touch()
+    log.touch()
+    flaky = small(folder / "flaky", bad)
+    assert "2 of 6 measurements" in run(*flaky).stdout
+    broken.unlink()
+    done = run(*flaky, "--resume")
+    assert "came to no figure" not in done.stdout, done.stdout
+    asked = log.read_text().split()
+    measured = json.loads((folder / "flaky/summary.json").read_text())["refinement"]["measured"]
+    assert len(asked) == len(set(asked)) == measured > 2, (asked, measured)
     oom = folder / "oom.sh"
     oom.write_text("#!/bin/sh\necho '{\"out_of_memory\": true}'\n")
     oom.chmod(0o755)

@@ -5,12 +5,14 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -171,7 +173,13 @@ Result<agent::Measured> measure_by_command(const MeasureRequest& r,
     int file;
     ~Closed() { ::close(file); }
   } closed{lock};
+  bool said = false;
   while (::flock(lock, LOCK_EX | LOCK_NB) != 0) {  // a command of a run that was killed
+    if (!std::exchange(said, true)) {
+      std::fprintf(stderr,
+                   "tune: the command of a run that was ended still measures; waiting: %s\n",
+                   at.lock.c_str());
+    }
     if (interrupted()) return fault({.message = "interrupted"});
     std::this_thread::sleep_for(kPoll);
   }

@@ -150,7 +150,13 @@ Result<std::vector<agent::WinnerFile>> TuneWorkshop::winner_files(const agent::T
   const std::string target(reader::target_of(job.spec.framework));
   if (target.empty()) return out;
   const Result<reader::Exported> written = reader::export_job(job.spec, target);
-  if (!written) return faults(written.error());
+  if (!written) {  // the answer stands without it: winner.yaml says the job
+    for (const Diagnostic& d : written.error()) {
+      out.front().unsaid.push_back(
+          fmt::format("no file of {} can say the winner: {}", target, to_text(d)));
+    }
+    return out;
+  }
   agent::WinnerFile file{
       "winner." + target + (target == "torchtitan" ? ".toml" : ".yaml"), written->text, {}};
   for (const reader::Unsaid& u : written->unsaid) {

@@ -249,6 +249,17 @@ def refused(folder):
     assert not (folder / "none").exists()
 
 
+def unsaid(folder):
+    """A winner that the framework's file cannot say is an answer all the same."""
+    out = folder / "unsaid"
+    done = run("tune", "mamba2-130m", "--cluster", "h100-sxm-1x8", "--axes", "rest=job mbs=1,2",
+               "--seed-budget", "2", "--rounds", "0", "--budget-measure", "0", "-o", out)
+    assert "no file of megatron can say the winner: " in done.stdout + done.stderr, done
+    assert json.loads((out / "summary.json").read_text())["winner"]["verdict"] == "fits"
+    assert (out / "report.html").exists() and (out / "winner.yaml").exists()
+    assert not (out / "winner.megatron.yaml").exists()
+
+
 def measured_without_seeds(folder):
     """Each stage is usable alone: a budget of measurements is spent without seeds too."""
     path, log = device(folder, 0)
@@ -281,6 +292,7 @@ def main():
         runs(folder)
         failures(folder)
         refused(folder)
+        unsaid(folder)
         measured_without_seeds(folder)
 
 

@@ -125,10 +125,8 @@ constexpr Flag kFlags[] = {
      " search tune "},
     {"--policy", "", Value::text, "NAME", false,
      "who investigates behind the seeds: model, a language model with tools (the default where one "
-     "is "
-     "configured); scripted, what binds is freed round by round (else); seeds, nobody; none, not "
-     "even "
-     "seeds",
+     "is configured); scripted, what binds is freed round by round (else); seeds, nobody; none, "
+     "not even seeds",
      "model scripted seeds none", " tune "},
     {"--model", "", Value::text, "NAME", false,
      "the language model, before ERATOS_MODEL; its key comes from the environment or a file, never "
@@ -204,10 +202,8 @@ constexpr Flag kFlags[] = {
      " search "},
     {"--method", "", Value::text, "NAME", false,
      "exhaustive, with a proof (the default); sweep, block after block of axes from the job, "
-     "without; "
-     "layers, which of them recompute and how they stand on stages, with a proof; anneal, chains "
-     "of "
-     "random steps that cool down, without",
+     "without; layers, which of them recompute and how they stand on stages, with a proof; anneal, "
+     "chains of random steps that cool down, without",
      "exhaustive sweep layers anneal", " search "},
     {"--seed", "", Value::index, "N", false,
      "of --method anneal: the same seed gives the same answer on any number of threads (0)", "",

@@ -3,10 +3,13 @@
 // Standard output is the protocol's alone. A job is the one that the server was started with, or,
 // of a server that was started without, a catalogue name or a file below the folder it was started
 // in: what a model names reaches no other file.
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -92,15 +95,18 @@ Result<std::unique_ptr<Bench>> bench_of(const Arguments& arguments) {
   return out;
 }
 
-// Below the folder the server runs in.
+// Below the folder the server runs in, links followed, and nothing hidden: clients start servers in
+// people's homes, and what is wrong with a file is told with a piece of it.
 bool is_below(const std::string& path) {
+  namespace fs = std::filesystem;
   if (path.empty() || path.front() == '/' || path.front() == '~') return false;
-  for (std::size_t at = 0; at <= path.size();) {
-    const std::size_t end = std::min(path.find('/', at), path.size());
-    if (path.substr(at, end - at) == "..") return false;
-    at = end + 1;
-  }
-  return true;
+  std::error_code failed;
+  const fs::path here = fs::canonical(".", failed);
+  if (failed) return false;
+  const fs::path below = fs::weakly_canonical(here / path, failed).lexically_relative(here);
+  if (failed || below.empty()) return false;
+  return std::none_of(below.begin(), below.end(),
+                      [](const fs::path& part) { return part.native().starts_with('.'); });
 }
 
 Node text_argument(const char* description) {
@@ -235,11 +241,9 @@ void serve_input(serve::McpServer& server) {
 
 constexpr const char* kInstructions =
     "eratos projects memory and step time of training runs of language models without running "
-    "them. "
-    "list_axes says what may be changed, project tries a configuration, explain says what binds "
-    "it, "
-    "search proves the best of a part of the space. Figures are projections with a band of error "
-    "unless they say that they were measured.";
+    "them. list_axes says what may be changed, project tries a configuration, explain says what "
+    "binds it, search proves the best of a part of the space. Figures are projections with a band "
+    "of error unless they say that they were measured.";
 
 }  // namespace
 

@@ -54,11 +54,9 @@ int without_program(const std::string& given) {
   }
   std::fputs(
       "error: eratos-device is not there: neither beside eratos, nor in ../libexec/eratos, nor on "
-      "the "
-      "path.\n"
+      "the path.\n"
       "It needs libtorch and is built by itself. Debian: apt-get install libtorch-dev libgloo-dev, "
-      "then "
-      "build eratos again. In a container with PyTorch, in a checkout of eratos:\n"
+      "then build eratos again. In a container with PyTorch, in a checkout of eratos:\n"
       "  cmake -S measure -B build-device \\\n"
       "    -DCMAKE_PREFIX_PATH=$(python3 -c 'import torch; print(torch.utils.cmake_prefix_path)')\n"
       "  cmake --build build-device -j\n"

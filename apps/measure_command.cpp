@@ -3,13 +3,16 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -104,22 +107,46 @@ Result<agent::Measured> measured_from(const std::string& printed, const MeasureR
     end = 0;
   }
   const auto node = text::parse_json(last, "the command's last line");
+  if (last.empty()) {
+    return fault(
+        {.message = "it printed nothing", .cure = "print {\"step_s\": SECONDS} at the end"});
+  }
   if (!node || !node->is_mapping()) {
     return fault({.message = "its last line is no JSON mapping: " + text::excerpt(last),
                   .cure = "print {\"step_s\": SECONDS} at the end"});
   }
   agent::Measured out;
+  // What is said and is no figure is a fault of the command: taken for left out, a peak of -1 would
+  // teach the memory nothing without a word.
+  std::string wrong;
   const auto number = [&](const char* key) {
     const text::Node* at = node->find(key);
-    return at == nullptr ? 0.0 : at->as_double(key).value_or(0);
+    if (at == nullptr) return 0.0;
+    const Result<double> value = at->as_double(key);
+    const bool good = value && std::isfinite(*value) && *value >= 0;
+    if (!good) wrong += fmt::format("{}\"{}\"", wrong.empty() ? "" : ", ", key);
+    return good ? *value : 0.0;
   };
-  const text::Node* oom = node->find("out_of_memory");
-  out.out_of_memory = oom != nullptr && oom->as_bool().value_or(false);
+  if (const text::Node* oom = node->find("out_of_memory")) {
+    const Result<bool> value = oom->as_bool();
+    if (!value) wrong += "\"out_of_memory\"";
+    out.out_of_memory = value.value_or(false);
+  }
   out.step_s = number("step_s");
   out.tokens_per_s_per_gpu = number("tokens_per_s_per_gpu");
   out.device_peak_bytes = number("device_peak_bytes");
   out.cost_s = number("cost_s");
   out.source = "command " + r.command;
+  if (!wrong.empty()) {
+    return fault({.message = fmt::format("its last line has no figure in {}: {}", wrong,
+                                         text::excerpt(last)),
+                  .cure = "leave out what is not known; figures are numbers of 0 or more"});
+  }
+  if (out.out_of_memory && (out.step_s > 0 || out.tokens_per_s_per_gpu > 0)) {
+    return fault(
+        {.message = "its last line states a time and that memory ran out: " + text::excerpt(last),
+         .cure = "print one of them"});
+  }
   if (!out.out_of_memory && out.step_s <= 0 && out.tokens_per_s_per_gpu > 0) {
     out.step_s = r.tokens_per_step / (out.tokens_per_s_per_gpu * r.gpus);
   }
@@ -146,11 +173,21 @@ Result<agent::Measured> measure_by_command(const MeasureRequest& r,
     int file;
     ~Closed() { ::close(file); }
   } closed{lock};
+  bool said = false;
   while (::flock(lock, LOCK_EX | LOCK_NB) != 0) {  // a command of a run that was killed
+    if (!std::exchange(said, true)) {
+      std::fprintf(stderr,
+                   "tune: the command of a run that was ended still measures; waiting: %s\n",
+                   at.lock.c_str());
+    }
     if (interrupted()) return fault({.message = "interrupted"});
     std::this_thread::sleep_for(kPoll);
   }
-  if (auto answer = finished(r, at)) return *std::move(answer);
+  if (auto answer = finished(r, at)) {
+    if (*answer) return *std::move(answer);
+    // It failed, which says nothing of the job and may have been the device: asked again.
+    for (const std::string& old : {at.rc, at.out}) fs::remove(old, failed);
+  }
   for (const auto& [path, content] : {std::pair{&at.job, &r.job}, {&at.config, &r.config}}) {
     if (content->empty()) continue;
     if (const Result<void> w = text::write_file(*path, *content, text::Overwrite::yes); !w) {

@@ -159,8 +159,7 @@ void add_notes(const ScheduleRequest& request, report::ScheduleAnswer& a) {
   if (request.hideable == 0 && any([](const Schedule& s) { return s.side_by_side; })) {
     a.notes.emplace_back(
         "a forward and a backward side by side take the sum of both; --hideable SHARE says how "
-        "much "
-        "of each is communication that the other hides");
+        "much of each is communication that the other hides");
   }
   if (request.algorithm == kOptimal && !solver::solver_note().empty()) {
     a.notes.emplace_back(solver::solver_note());
@@ -178,8 +177,7 @@ void add_notes(const ScheduleRequest& request, report::ScheduleAnswer& a) {
     if (shape.micro_batches >= group && (rest == 0 || rest >= shape.pp)) continue;
     a.notes.push_back(fmt::format(
         "Megatron-LM refuses {} micro-batches in groups of {} on {} ranks: a group must not be "
-        "larger "
-        "than a step, nor the last one smaller than the pipeline{}",
+        "larger than a step, nor the last one smaller than the pipeline{}",
         shape.micro_batches, group, shape.pp,
         rest > 0 && rest < shape.pp ? "; here that one is ordered as if it were full" : ""));
   }

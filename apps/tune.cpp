@@ -40,6 +40,12 @@ namespace {
 using text::Node;
 
 constexpr int kSeeds = 24;
+constexpr const char* kPolicies = "model, scripted, seeds, none";
+
+// "": what --policy is where it is not said.
+bool is_policy(const std::string& word) {
+  return word.empty() || word == "model" || word == "scripted" || word == "seeds" || word == "none";
+}
 
 // What the run is asked, from flags and from a target file.
 struct Asked {
@@ -87,10 +93,13 @@ Result<Asked> asked_of(const Arguments& arguments) {
   Asked out;
   Location at;
   Result<std::optional<reader::TuneTarget>> target = target_of(arguments.value("--cluster"), at);
-  if (!target) return faults(target.error());
-  out.target = *std::move(target);
   Result<std::unique_ptr<Job>> job = prepare_job(arguments);
-  if (!job) return faults(job.error());
+  if (!target || !job) {  // of both at once: a target file says what is tuned and on what
+    Diagnostics bad = target ? Diagnostics{} : target.error();
+    if (!job) bad.insert(bad.end(), job.error().begin(), job.error().end());
+    return faults(std::move(bad));
+  }
+  out.target = *std::move(target);
   out.job = *std::move(job);
   job::JobSpec& spec = out.job->read.job;
   if (out.target) {
@@ -253,29 +262,31 @@ Result<Tuned> tune(const Asked& asked, agent::Session& session, const Remembered
                : !scripted                          ? "off: --policy " + asked.policy
                                                     : why_off(asked.investigation));
   }
+  const bool by_runs = asked.runs > 0 && session.workshop().measures_with().empty();
+  const int most = by_runs ? asked.runs : asked.measurements;
+  const bool on = by_runs || (most > 0 && !session.workshop().measures_with().empty());
+  const std::string why_not = most > 0 ? fmt::format("{} measurements allowed, none made: {}", most,
+                                                     session.workshop().why_not_measured())
+                              : asked.why_unmeasured.empty()
+                                  ? std::string("a budget of 0 turns it off")
+                                  : "off: " + asked.why_unmeasured;
   std::optional<agent::Refined> refined;
-  if (seeds.searched && session.best() != nullptr) {
+  if (session.best() == nullptr) {
+    stages.end("refinement", false, "there is nothing to choose among");
+  } else if (!seeds.searched && !on) {  // not even what would be measured: no space was searched
+    stages.end("refinement", false, why_not);
+  } else {
     agent::Refinement refinement(session, seeds.candidates, remembered.learned);
     for (const agent::Discovery& d : i.found) refinement.add(d.space, d.at);
     if (model) {
       agent::Desk desk = model_desk(session);
       add_tried(desk, refinement);
     }
-    const bool by_runs = asked.runs > 0 && session.workshop().measures_with().empty();
     refined = refinement.run(by_runs ? agent::Fidelity::run : agent::Fidelity::measure);
-    const int most = by_runs ? asked.runs : asked.measurements;
-    const bool on =
-        by_runs || (asked.measurements > 0 && !session.workshop().measures_with().empty());
     stages.end("refinement", on,
                on ? fmt::format("{} of {} {}; it ended because {}", refined->measured, most,
                                 by_runs ? "runs" : "measurements", refined->stopped)
-               : most == 0
-                   ? (asked.why_unmeasured.empty() ? std::string("a budget of 0 turns it off")
-                                                   : "off: " + asked.why_unmeasured)
-                   : fmt::format("{} measurements allowed, none made: {}", most,
-                                 session.workshop().why_not_measured()));
-  } else {
-    stages.end("refinement", false, "there is nothing to choose among");
+                  : why_not);
   }
   Tuned out{agent::answer_of(session, std::move(stages.done), std::move(seeds), std::move(refined),
                              choice_of(asked, model, session)),
@@ -346,18 +357,23 @@ int show_prompt(const Asked& asked, TuneWorkshop& workshop, search::Space space,
   return deliver(text, to_terminal, kAnswered);
 }
 
-// What stands in the way of -o, by the rules of --output; kAnswered where nothing does.
+// What stands in the way of -o, by the rules of --output; kAnswered where nothing does. A folder
+// that holds no run and something else is somebody's: a report.md there is not ours to replace.
 int folder_fault(const std::string& folder, const Arguments& arguments) {
   namespace fs = std::filesystem;
   std::error_code none;
   Diagnostic what{.where = {.file = folder}};
+  const bool run = agent::holds_run(folder);
   if (fs::exists(folder, none) && !fs::is_directory(folder, none)) {
     what.message = "is a file";
     what.cure = "name a folder; it is made where it is not there";
-  } else if (!arguments.has("--resume") && !arguments.has("--force") &&
-             fs::exists(fs::path(folder) / "run.json", none)) {
+  } else if (run && !arguments.has("--resume") && !arguments.has("--force")) {
     what.message = "holds a run already";
     what.cure = "--resume goes on with it, --force replaces it, or name another folder";
+  } else if (!run && !arguments.has("--force") && fs::is_directory(folder, none) &&
+             !fs::is_empty(folder, none)) {
+    what.message = "holds files that are no run's";
+    what.cure = "name another folder, or --force to replace those that have a run's names";
   } else {
     return kAnswered;
   }
@@ -373,6 +389,9 @@ int run_tune(const Arguments& arguments) {
   }
   if (const std::string fault = model_flags_fault(arguments); !fault.empty()) {
     return report_usage(fault);
+  }
+  if (const std::string policy = arguments.value("--policy"); !is_policy(policy)) {
+    return report_usage(fmt::format("unknown policy `{}`; known: {}", policy, kPolicies));
   }
   if (!arguments.has("--output") && !arguments.has("--show-prompt")) {
     return report_usage("`tune` needs a folder for what it finds: -o DIR");
@@ -417,10 +436,12 @@ int run_tune(const Arguments& arguments) {
   const agent::Folder how = arguments.has("--resume")  ? agent::Folder::resume
                             : arguments.has("--force") ? agent::Folder::force
                                                        : agent::Folder::fresh;
+  const bool replaces = how == agent::Folder::force && agent::holds_run(settings.folder);
   if (const Result<void> open = records.open(arguments.value("--output"), how, run_node(*asked));
       !open) {
     return report_faults(open.error());
   }
+  if (replaces) workshop.forget_measurements();
   agent::Session session(workshop, *std::move(space), budgets, records);
   const Result<Remembered> remembered = memory.offer(records);
   if (!remembered) return report_faults(remembered.error());

@@ -89,13 +89,7 @@ agent::TalkLimits limits_of(const Node& said) {
 
 std::optional<std::string> ask_at_terminal(const std::string& question) {
   if (isatty(STDIN_FILENO) == 0 || isatty(STDERR_FILENO) == 0) return std::nullopt;
-  // Nothing but words reaches the terminal: the question is the model's.
-  std::string plain;
-  for (const char c : question) {
-    const auto byte = static_cast<unsigned char>(c);
-    plain += byte < 0x20 || byte == 0x7F ? ' ' : c;
-  }
-  std::fprintf(stderr, "tune: the model asks: %s\n> ", plain.c_str());
+  std::fprintf(stderr, "tune: the model asks: %s\n> ", question.c_str());
   std::string line;
   if (!std::getline(std::cin, line)) return std::nullopt;
   return line;

@@ -311,7 +311,9 @@ void add_facts(const Answer& a, report::Page& page) {
                                             : agent::text_of(a.refined->next->patch)) +
              (a.refined->next->gain > 0
                   ? fmt::format(" (expected to gain {})", report::percent(a.refined->next->gain))
-                  : ""));
+              : a.refined->next->patch == w.patch
+                  ? ""
+                  : " (the fastest with room for memory that the model does not know of)"));
   }
 }
 

@@ -24,6 +24,7 @@ namespace eratos::apps {
 namespace {
 
 constexpr std::size_t kMostLog = 256'000'000;
+constexpr const char* kMeasurements = "measurements";
 
 }  // namespace
 
@@ -100,8 +101,13 @@ MeasureRequest TuneWorkshop::request_of(const agent::TunedJob& job, const char* 
   return request;
 }
 
+void TuneWorkshop::forget_measurements() {
+  std::error_code failed;
+  std::filesystem::remove_all(std::filesystem::path(settings_.folder) / kMeasurements, failed);
+}
+
 Result<agent::Measured> TuneWorkshop::measure(const agent::TunedJob& job) {
-  return measure_by_command(request_of(job, "measurements"), [this] { return interrupted(); });
+  return measure_by_command(request_of(job, kMeasurements), [this] { return interrupted(); });
 }
 
 std::string TuneWorkshop::runs_with() {
@@ -144,7 +150,13 @@ Result<std::vector<agent::WinnerFile>> TuneWorkshop::winner_files(const agent::T
   const std::string target(reader::target_of(job.spec.framework));
   if (target.empty()) return out;
   const Result<reader::Exported> written = reader::export_job(job.spec, target);
-  if (!written) return faults(written.error());
+  if (!written) {  // the answer stands without it: winner.yaml says the job
+    for (const Diagnostic& d : written.error()) {
+      out.front().unsaid.push_back(
+          fmt::format("no file of {} can say the winner: {}", target, to_text(d)));
+    }
+    return out;
+  }
   agent::WinnerFile file{
       "winner." + target + (target == "torchtitan" ? ".toml" : ".yaml"), written->text, {}};
   for (const reader::Unsaid& u : written->unsaid) {

@@ -43,6 +43,9 @@ class TuneWorkshop : public agent::Workshop {
   Result<agent::Measured> measure(const agent::TunedJob& job) override;
   std::string runs_with() override;
   Result<std::optional<agent::Measured>> run(const agent::TunedJob& job) override;
+  // What --force replaces: another command, or a device that was mended, must not be answered from
+  // what an earlier one printed. The logs in runs/ are the user's and stay.
+  void forget_measurements();
   bool interrupted() override { return apps::interrupted(); }
   Result<std::vector<agent::WinnerFile>> winner_files(const agent::TunedJob& job) override;
 

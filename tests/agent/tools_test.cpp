@@ -9,6 +9,7 @@
 #include "../search/jobs.h"
 #include "bench_workshop.h"
 #include "eratos/agent/json_parts.h"
+#include "eratos/agent/one_line.h"
 #include "eratos/agent/schema.h"
 #include "eratos/agent/texts.h"
 #include "eratos/catalogue_data.h"
@@ -232,6 +233,23 @@ TEST(Tools, NotesAndQuestions) {
   EXPECT_THAT(r.call("ask_user", R"({"question":"which?"})").json, HasSubstr("you asked which?"));
   r.answer("note", R"({"text":"tp beyond 4 is slow"})");
   EXPECT_THAT(r.call("notes", "{}").json, HasSubstr("tp beyond 4 is slow"));
+}
+
+// What a model writes is shown on terminals: no escape sequence, no mark that turns the writing.
+TEST(Tools, WordsOfAModelCannotSteerAScreen) {
+  EXPECT_EQ(one_line("done\x1b[2J\n  at \xC2\x9B", 100), "done [2J at");
+  EXPECT_EQ(one_line("a\xE2\x80\xAEtxt.exe\xE2\x81\xA6", 100), "a txt.exe");
+  EXPECT_EQ(one_line("\xE2\x80\x9Cquoted\xE2\x80\x9D \xC2\xB5s", 100),
+            "\xE2\x80\x9Cquoted\xE2\x80\x9D \xC2\xB5s");
+  EXPECT_EQ(one_line("12\xC2\xB5s", 3), "12...");
+  Room r;
+  r.answer("project", R"({"change":{"tp":2},"reason":"first\u001b]0;owned\u0007 second"})");
+  EXPECT_EQ(r.session.trials().back()->reason, "first ]0;owned second");
+  r.answer("note", R"({"text":"\u001b[31mred\u009b"})");
+  EXPECT_EQ(r.session.notes().back(), "[31mred");
+  r.answer("finish",
+           R"({"trial":2,"rationale":"it is \u202e the fastest \u001b[1A of all","cites":[2]})");
+  EXPECT_EQ(r.desk.finish->rationale, "it is the fastest [1A of all");
 }
 
 TEST(Tools, AnswersAreBoundedAndCannotImitateTheirMarks) {

@@ -50,7 +50,8 @@ def small(out, command):
     return ["tune", "llama3.1-8b", "--cluster", "h100-sxm-2x8", "--set", "batch.global=64",
             "--set", "batch.sequence=4096", "--axes", "rest=job tp=1,2,4,8 pp=1,2,4 mbs=1,2 "
             "recompute=none,full", "--seed-budget", "8", "--budget-simulate", "6",
-            "--budget-measure", "6", "--measure-command", str(command), "--threads", "1", "-o", str(out)]
+            "--budget-measure", "6", "--measure-command", str(command), "--threads", "1",
+            "-o", str(out)]
 
 
 def example(folder):
@@ -64,6 +65,8 @@ def example(folder):
     assert summary["optimum"]["proven"] and summary["optimum"]["behind"] <= 0.01, summary["optimum"]
     assert summary["baseline"]["verdict"] == "too-big"
     assert summary["ahead_of_baseline"] is None  # it cannot run
+    assert summary["baseline"]["projected"]["step_s"] is None
+    assert summary["baseline"]["projected"]["device_peak_bytes"] > 288 * 2**30
     ahead = summary["ahead_of_best_baseline"]
     assert ahead["low"] < ahead["gain"] < ahead["high"] and ahead["gain"] > 0.1
     assert summary["best_baseline"]["verdict"] == "fits" and summary["changes"]
@@ -177,6 +180,9 @@ def runs(folder):
         assert "--resume" in refined["what"], refined
         line = " iteration %d/ 9 | elapsed time per iteration (ms): %s | loss\n"
         times = [30000, 12000, 2000 + step, 2100 + step, 1900 + step]
+        if step == 0:  # a log that was put there too early, and then as it should be
+            waiting[0].with_suffix(".log").write_text("Traceback\n")
+            assert "0 of 2 runs" in run(*words, "--resume").stdout
         waiting[0].with_suffix(".log").write_text("".join(line % x for x in enumerate(times)))
     measured = [json.loads(t)["measured"] for t in (out / "trials.jsonl").read_text().splitlines()]
     assert [m["step_s"] for m in measured if m] == [2.0, 2.001], measured
@@ -188,12 +194,93 @@ def failures(folder):
     bad.chmod(0o755)
     done = run(*small(folder / "bad", bad))
     assert "status 3" in done.stdout and "no JSON mapping" in done.stdout, done.stdout
+    # What is said and is no figure is not taken for left out.
+    for line, words in (('{"step_s": 3, "device_peak_bytes": -5}', 'no figure in "device_peak_bytes"'),
+                        ('{"step_s": "fast", "cost_s": -1}', 'no figure in "step_s", "cost_s"'),
+                        ('{"step_s": 3, "out_of_memory": true}', "and that memory ran out"),
+                        ("", "it printed nothing")):
+        bad.write_text(f"#!/bin/sh\necho '{line}'\n")
+        done = run(*small(folder / "bad", bad), "--force")
+        assert words in done.stdout and "0 of 6 measurements" in done.stdout, done.stdout
+    # What failed is asked again by --resume, once the device or the log is mended; what was paid is
+    # not.
+    device_path, log = device(folder, 0)
+    broken = folder / "broken"
+    bad.write_text(f'#!/bin/sh\n[ -e {broken} ] && [ $(wc -l < {log}) -ge 2 ] && exit 1\n'
+                   f'exec {device_path}\n')
+    broken.touch()
+    log.touch()
+    flaky = small(folder / "flaky", bad)
+    assert "2 of 6 measurements" in run(*flaky).stdout
+    broken.unlink()
+    done = run(*flaky, "--resume")
+    assert "came to no figure" not in done.stdout, done.stdout
+    asked = log.read_text().split()
+    measured = json.loads((folder / "flaky/summary.json").read_text())["refinement"]["measured"]
+    assert len(asked) == len(set(asked)) == measured > 2, (asked, measured)
     oom = folder / "oom.sh"
     oom.write_text("#!/bin/sh\necho '{\"out_of_memory\": true}'\n")
     oom.chmod(0o755)
     run(*small(folder / "oom", oom), code=1)
     summary = json.loads((folder / "oom/summary.json").read_text())
     assert summary["winner"] is None, summary["winner"]
+
+
+def refused(folder):
+    """Nothing of the user's is replaced, and what is asked wrongly is said before any work."""
+    mine = folder / "mine"
+    mine.mkdir()
+    (mine / "report.md").write_text("precious")
+    for flags in ([], ["--resume"]):
+        done = run(*small(mine, "true"), *flags, code=2)
+        assert "holds files that are no run's" in done.stderr, done.stderr
+        assert (mine / "report.md").read_text() == "precious"
+        assert [p.name for p in mine.iterdir()] == ["report.md"]
+    done = run(*small(folder / "none", "true"), "--policy", "wizard", code=2)
+    assert "unknown policy `wizard`; known: model, scripted" in done.stderr, done.stderr
+    # A target file says what is tuned and on what: the faults of both.
+    target = folder / "target.yaml"
+    target.write_text("target_cluster: {num_nodes: -4, gpu_arch: mi355x}\n"
+                      "optimization: {objective: fame}\n"
+                      "available_for_benchmark: {benchmark_gpus: -3}\n")
+    done = run("tune", "llama3.1-8b", "--cluster", target, "-o", folder / "none", code=3)
+    for words in ("num_nodes", "objective `fame`", "benchmark_gpus` is -3"):
+        assert words in done.stderr, done.stderr
+    assert not (folder / "none").exists()
+
+
+def unsaid(folder):
+    """A winner that the framework's file cannot say is an answer all the same."""
+    out = folder / "unsaid"
+    done = run("tune", "mamba2-130m", "--cluster", "h100-sxm-1x8", "--axes", "rest=job mbs=1,2",
+               "--seed-budget", "2", "--rounds", "0", "--budget-measure", "0", "-o", out)
+    assert "no file of megatron can say the winner: " in done.stdout + done.stderr, done
+    assert json.loads((out / "summary.json").read_text())["winner"]["verdict"] == "fits"
+    assert (out / "report.html").exists() and (out / "winner.yaml").exists()
+    assert not (out / "winner.megatron.yaml").exists()
+
+
+def measured_without_seeds(folder):
+    """Each stage is usable alone: a budget of measurements is spent without seeds too."""
+    path, log = device(folder, 0)
+    out = folder / "alone"
+    words = small(out, path)
+    words[words.index("--seed-budget") + 1] = "0"
+    words[words.index("--budget-simulate") + 1] = "0"
+    words[words.index("--budget-measure") + 1] = "2"
+    run(*words)
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["refinement"]["measured"] == 2, summary["stages"]
+    assert summary["winner"]["measured"]["step_s"] > 0
+    # Without a device the reason is the budget or the device, not a lack of candidates.
+    words[words.index("--measure-command"):words.index("--measure-command") + 2] = ["--force"]
+    run(*words)
+    stage = json.loads((out / "summary.json").read_text())["stages"][-1]
+    assert not stage["on"] and "name a program with --measure-command" in stage["what"], stage
+    # What does not fit has no step: 0 seconds would be the fastest of all.
+    base = json.loads((out / "summary.json").read_text())["baseline"]
+    fits = base["verdict"] == "fits"
+    assert (base["projected"]["step_s"] is None) != fits, base
 
 
 def main():
@@ -204,6 +291,9 @@ def main():
         remembered(folder)
         runs(folder)
         failures(folder)
+        refused(folder)
+        unsaid(folder)
+        measured_without_seeds(folder)
 
 
 if __name__ == "__main__":

@@ -93,6 +93,12 @@ class Stdio(unittest.TestCase):
             (root / "below" / "job.yaml").write_text(
                 "model: llama3.1-8b\nbatch: {global: 64, sequence: 4096}\ncluster: h100-sxm-1x8\n")
             (root / "secret.yaml").write_text("password: hunter2\n")
+            # A link leads out of the folder, and what is hidden is no job of anybody's.
+            (root / "below" / "link.yaml").symlink_to(root / "secret.yaml")
+            (root / "below" / "out").symlink_to(root)
+            (root / "below" / ".netrc").write_text("hunter2\n")
+            (root / "below" / ".aws").mkdir()
+            (root / "below" / ".aws" / "credentials").write_text("hunter2\n")
             s = Server(folder=root / "below")
             s.begin()
             tools = s.ask("tools/list")["result"]["tools"]
@@ -102,7 +108,9 @@ class Stdio(unittest.TestCase):
             first = s.data("project", job="llama3.1-8b", cluster="h100-sxm-1x8", change={"tp": 2})
             again = s.data("best", job="llama3.1-8b", cluster="h100-sxm-1x8")
             self.assertEqual(again["projected"]["trial"], first["best_so_far"])
-            for outside in ("../secret.yaml", str(root / "secret.yaml"), "x/../../secret.yaml", "~/x"):
+            for outside in ("../secret.yaml", str(root / "secret.yaml"), "x/../../secret.yaml",
+                            "~/x", "link.yaml", "out/secret.yaml", ".netrc", "./.netrc",
+                            ".aws/credentials"):
                 refused = s.call("describe_job", job=outside)
                 self.assertTrue(refused["isError"])
                 self.assertNotIn("hunter2", json.dumps(refused))

@@ -150,13 +150,17 @@ Node trial_summary(const Trial& t) {
   out.set("fidelity", Node::string(std::string(name_of(t.fidelity))));
   Node projected = Node::mapping();
   const Projected& p = t.projected;
-  projected.set("step_s", Node::number(p.step_s.value));
-  projected.set("step_s_band", band(p.step_s));
-  projected.set("tokens_per_s_per_gpu", Node::number(p.tokens_per_s_per_gpu.value));
-  projected.set("tokens_per_s_per_gpu_band", band(p.tokens_per_s_per_gpu));
+  // What does not fit has no step, and a step of 0 seconds would be the fastest of all.
+  const bool steps = p.step_s.value > 0;
+  const auto figure = [&](const std::string& key, const Figure& f) {
+    projected.set(key, steps ? Node::number(f.value) : Node::null());
+    projected.set(key + "_band", steps ? band(f) : Node::null());
+  };
+  figure("step_s", p.step_s);
+  figure("tokens_per_s_per_gpu", p.tokens_per_s_per_gpu);
   projected.set("device_peak_bytes", Node::number(p.device_peak_bytes.value));
   projected.set("device_peak_bytes_band", band(p.device_peak_bytes));
-  projected.set("mfu", Node::number(p.mfu));
+  projected.set("mfu", steps ? Node::number(p.mfu) : Node::null());
   out.set("projected", std::move(projected));
   out.set("measured", t.measured ? node_of(*t.measured) : Node::null());
   return out;

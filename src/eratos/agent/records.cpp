@@ -1,8 +1,10 @@
 #include "eratos/agent/records.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 #include <fcntl.h>
@@ -240,6 +242,13 @@ Result<void> Journal::append(const std::string& line) {
   return {};
 }
 
+bool holds_run(const std::string& folder) {
+  std::error_code failed;
+  return std::any_of(std::begin(kFiles), std::end(kFiles), [&](std::string_view name) {
+    return fs::exists(fs::path(folder) / name, failed);
+  });
+}
+
 Result<void> Records::open(const std::string& folder, Folder how, const Node& asked) {
   std::error_code failed;
   fs::create_directories(folder, failed);
@@ -250,8 +259,7 @@ Result<void> Records::open(const std::string& folder, Folder how, const Node& as
   }
   const fs::path at(folder);
   const std::string run = (at / "run.json").string();
-  bool there = false;
-  for (const std::string_view name : kFiles) there = there || fs::exists(at / name, failed);
+  bool there = holds_run(folder);
   if (there && how == Folder::fresh) {
     return fault({.where = {.file = folder},
                   .message = "holds a tuning run already",

@@ -58,6 +58,9 @@ enum class Folder : std::uint8_t {
   force,   // what a run has left there is replaced
 };
 
+// What a run has left there, whole or begun.
+bool holds_run(const std::string& folder);
+
 class Records {
  public:
   // Without a folder: nothing is written (tests, dry runs).

@@ -147,14 +147,9 @@ Evaluation Session::evaluate(const Patch& patch, Fidelity fidelity, const std::s
   trial = projected(job, std::move(trial));
   if (!is_paid(fidelity)) return keep(std::move(trial), Answered::paid);
   trial.fidelity = fidelity;
-  const Trial* before = records_.before(static_cast<int>(trials_.size()) + 1);
   if (paid != nullptr) {
     trial.measured = *paid;
-  } else if (before != nullptr && before->digest == job.digest && before->fidelity == fidelity &&
-             before->verdict == Verdict::failed) {
-    trial.verdict = Verdict::failed;  // tried before, and charged
-    trial.why = before->why;
-  } else {
+  } else {  // also what failed in an earlier run of this folder: a device or a log that was mended
     Result<Measured> measured = Measured{};
     if (fidelity == Fidelity::measure) {
       measured = workshop_.measure(job);

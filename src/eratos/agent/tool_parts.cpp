@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "eratos/agent/json_parts.h"
+#include "eratos/agent/one_line.h"
 #include "eratos/search/axes.h"
 
 namespace eratos::agent {
@@ -31,6 +32,11 @@ void add(std::vector<std::string>& all, const std::vector<std::string>& more) {
 
 tl::unexpected<std::vector<std::string>> refuse(std::string fault) {
   return tl::unexpected<std::vector<std::string>>(std::vector<std::string>{std::move(fault)});
+}
+
+std::string words_at(const Node& arguments, std::string_view key) {
+  constexpr std::size_t kMostBytes = 10'000;  // beyond any maxLength of the tools' schemas
+  return one_line(string_at(arguments, key), kMostBytes);
 }
 
 Node number_node(double value) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "eratos/agent/desk.h"
@@ -12,6 +13,9 @@
 namespace eratos::agent {
 
 tl::unexpected<std::vector<std::string>> refuse(std::string fault);
+
+// What a model says in its own words, for people to read: one line (one_line.h).
+std::string words_at(const text::Node& arguments, std::string_view key);
 
 // Five significant digits: what a model can use.
 text::Node number_node(double value);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "eratos/agent/json_parts.h"
+#include "eratos/agent/one_line.h"
 #include "eratos/agent/schema.h"
 #include "eratos/agent/texts.h"
 #include "eratos/agent/tool_parts.h"
@@ -21,8 +22,7 @@ std::string faults_json(const std::vector<std::string>& faults) {
   Node list = Node::sequence();
   for (std::size_t i = 0; i < std::min(faults.size(), kMostFaults); ++i) {
     constexpr std::size_t kMostBytes = 500;
-    list.append(string_node(faults[i].size() > kMostBytes ? faults[i].substr(0, kMostBytes) + "..."
-                                                          : faults[i]));
+    list.append(string_node(one_line(faults[i], kMostBytes)));
   }
   return text::to_json(object({{"refused", std::move(list)}}), 0);
 }

@@ -225,7 +225,7 @@ ToolResult tool_search(Desk& desk, const Node& arguments) {
     job::JobSpec spec = space->base;
     search::apply(*space, found.top[i].at, spec);
     const Evaluation done = desk.session.evaluate(workshop.patch_to(spec), Fidelity::simulate,
-                                                  desk.stage, string_at(arguments, "reason"));
+                                                  desk.stage, words_at(arguments, "reason"));
     if (done.trial != nullptr) list.append(trial_node(desk.session, *done.trial));
   }
   Node out = object({{"candidates", number_node(static_cast<double>(found.proof.raw))},

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "eratos/agent/json_parts.h"
+#include "eratos/agent/one_line.h"
 #include "eratos/agent/tool_parts.h"
 
 namespace eratos::agent {
@@ -12,7 +13,7 @@ namespace {
 
 using text::Node;
 
-std::string reason_of(const Node& arguments) { return string_at(arguments, "reason"); }
+std::string reason_of(const Node& arguments) { return words_at(arguments, "reason"); }
 
 ToolResult propose(Desk& desk, const Node& arguments, Fidelity fidelity) {
   const auto patch = proposal_of(desk, arguments);
@@ -127,7 +128,7 @@ ToolResult tool_compare(Desk& desk, const Node& arguments) {
 }
 
 ToolResult tool_note(Desk& desk, const Node& arguments) {
-  desk.session.note(string_at(arguments, "text"));
+  desk.session.note(words_at(arguments, "text"));
   return object({{"notes", Node::integer(static_cast<int>(desk.session.notes().size()))}});
 }
 
@@ -137,13 +138,13 @@ ToolResult list_notes(Desk& desk, const Node& /*arguments*/) {
   constexpr std::size_t kMost = 20;
   for (std::size_t i = all.size() - std::min(all.size(), kMost); i < all.size(); ++i) {
     constexpr std::size_t kBytes = 300;
-    list.append(string_node(all[i].size() > kBytes ? all[i].substr(0, kBytes) + "..." : all[i]));
+    list.append(string_node(one_line(all[i], kBytes)));
   }
   return object({{"of", Node::integer(static_cast<int>(all.size()))}, {"notes", std::move(list)}});
 }
 
 ToolResult tool_ask_user(Desk& desk, const Node& arguments) {
-  const auto said = desk.ask_user ? desk.ask_user(string_at(arguments, "question")) : std::nullopt;
+  const auto said = desk.ask_user ? desk.ask_user(words_at(arguments, "question")) : std::nullopt;
   if (!said) return refuse("nobody sits there to answer; decide by what the tools say");
   return object({{"answer", string_node(*said)}});
 }
@@ -152,7 +153,7 @@ ToolResult tool_finish(Desk& desk, const Node& arguments) {
   const Session& session = desk.session;
   std::vector<std::string> faults;
   Finish finish;
-  finish.rationale = string_at(arguments, "rationale");
+  finish.rationale = words_at(arguments, "rationale");
   finish.trial =
       static_cast<int>(std::min<std::int64_t>(integer_at(arguments, "trial", 0), 1'000'000));
   const Trial* trial = session.trial(finish.trial);

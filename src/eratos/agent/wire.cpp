@@ -4,6 +4,7 @@
 
 #include "eratos/agent/anthropic.h"
 #include "eratos/agent/json_parts.h"
+#include "eratos/agent/one_line.h"
 #include "eratos/agent/openai.h"
 #include "eratos/text/json.h"
 
@@ -11,27 +12,6 @@ namespace eratos::agent {
 
 std::unique_ptr<Wire> wire_of(const ModelSettings& settings) {
   return settings.api == Api::anthropic ? anthropic_wire(settings) : openai_wire(settings);
-}
-
-std::string one_line(std::string_view text, std::size_t bytes) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool blank = byte <= 0x20 || byte == 0x7F;
-    if (!blank) {
-      out += c;
-    } else if (!out.empty() && out.back() != ' ') {
-      out += ' ';
-    }
-    if (out.size() > bytes) break;
-  }
-  while (!out.empty() && out.back() == ' ') out.pop_back();
-  if (out.size() <= bytes) return out;
-  out.resize(bytes);
-  // Not within a character of UTF-8.
-  while (!out.empty() && (static_cast<unsigned char>(out.back()) & 0xC0) == 0x80) out.pop_back();
-  if (!out.empty() && static_cast<unsigned char>(out.back()) >= 0xC0) out.pop_back();
-  return out + "...";
 }
 
 ServerWords server_words(std::string_view body) {

@@ -51,7 +51,4 @@ ServerWords server_words(std::string_view body);
 // Does the server say that the request is longer than its model takes? There is no one code for it.
 bool is_overflow(int status, const ServerWords& words);
 
-// `text` in one line of at most `bytes` bytes, without control characters.
-std::string one_line(std::string_view text, std::size_t bytes);
-
 }  // namespace eratos::agent

@@ -44,6 +44,7 @@ constexpr Range kRanges[] = {
     {"optimization.memory_safety_margin", 0, 0.9, ""},
     {"optimization.hbm_capacity_gb", 1, 1e5, "GiB"},
     {"target_cluster.gpu_clock_mhz", 1, 1e5, "MHz"},
+    {"available_for_benchmark.benchmark_gpus", 0, 1e6, ""},
     {"optimization.budget.max_proposals", 0, 1e6, ""},
     {"optimization.budget.max_perf_calls", 0, 1e6, ""},
     {"optimization.budget.max_benchmark_calls", 0, 1e6, ""},

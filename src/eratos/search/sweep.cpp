@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "eratos/base/check.h"
 
@@ -109,10 +110,16 @@ Sweep::Sweep(const Space& space, std::size_t top)
 }
 
 bool Sweep::is_legal(const Candidate& at) {
-  for (std::size_t i = 0; i < kAxes; ++i) cursor_.set(i, at.at[i]);
+  std::size_t first = 0;
+  while (first < kAxes && cursor_.at.at[first] == at.at[first]) ++first;
+  // What stands behind it may look at it.
+  for (std::size_t i = first; i < kAxes; ++i) cursor_.set(i, at.at[i]);
   const Partial whole{space_, cursor_.at, cursor_.job, *cursor_.scratch};
-  return std::none_of(rules_.begin(), rules_.end(),
-                      [&](const Rule* r) { return r->refuses(whole); });
+  const auto refused =
+      std::find_if(rules_.begin(), rules_.end(), [&](const Rule* r) { return r->refuses(whole); });
+  if (refused == rules_.end()) return true;
+  std::swap(*refused, rules_.front());  // most likely it refuses the next one too
+  return false;
 }
 
 // Changes the axes that tp and pp pull along until no rule refuses; false where none helps.

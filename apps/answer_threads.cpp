@@ -95,6 +95,16 @@ class Threads final : public Answers {
 
 }  // namespace
 
+void on_threads([[maybe_unused]] int threads, std::size_t n,
+                const std::function<void(std::size_t)>& one) {
+#ifdef ERATOS_TBB
+  tbb::task_arena arena(threads_for(threads));
+  arena.execute([&] { tbb::parallel_for(std::size_t{0}, n, one); });
+#else
+  for (std::size_t i = 0; i < n; ++i) one(i);
+#endif
+}
+
 std::unique_ptr<Answers> answers_of_threads(const search::Space& space,
                                             const calibration::Calibration& calibration,
                                             const projection::Options& options, int threads) {

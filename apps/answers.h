@@ -2,6 +2,7 @@
 // before either of them. Who answers which ask does not change the answer.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <span>
@@ -20,6 +21,10 @@ class Answers {
   virtual void answer(std::span<const search::Ask> asks, std::span<search::Tell> tells,
                       const std::function<void()>& beside) = 0;
 };
+
+// Does pieces of work 0 to n - 1, each once and in any order, on so many threads; 0: as many as the
+// machine has.
+void on_threads(int threads, std::size_t n, const std::function<void(std::size_t)>& one);
 
 // On so many threads; 0: as many as the machine has. All that it refers to outlives it.
 std::unique_ptr<Answers> answers_of_threads(const search::Space& space,

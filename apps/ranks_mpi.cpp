@@ -245,6 +245,8 @@ class Ranks final : public Answers {
         };
         own_->answer(asks.subspan(next_, n), tells.subspan(next_, n), left);
         next_ += n;
+      } else if (!std::exchange(beside_done, true)) {
+        beside();
       } else if (!out_.empty()) {
         if (Clock::now() - out_.front().since > kLongest) {
           answer_oldest();

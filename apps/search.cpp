@@ -1,8 +1,10 @@
 // eratos search JOB: which configuration should I run?
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -13,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "apps/aim.h"
+#include "apps/answers.h"
 #include "apps/commands.h"
 #include "apps/exit_code.h"
 #include "apps/load_job.h"
@@ -128,7 +131,9 @@ Result<std::unique_ptr<Searched>> prepare_search(const Request& request, const W
   if (!space) return faults(space.error());
   Result<search::Aim> aim = aim_of(wishes, (*job)->read.job.cluster, (*job)->options.memory_margin);
   if (!aim) return faults(aim.error());
-  reader::keep_sayable(*space);
+  reader::keep_sayable(*space, [&](std::size_t n, const std::function<void(std::size_t)>& one) {
+    on_threads(static_cast<int>(number_of(request.job, "--threads", 0)), n, one);
+  });
   auto out = std::make_unique<Searched>();
   out->job = *std::move(job);
   out->space = *std::move(space);
@@ -236,7 +241,15 @@ std::vector<report::Loosened> loosen(Searched& s, const std::string& method, con
   return out;
 }
 
-// kAnswered, or why the file of --store cannot be used.
+// Drops what has no time: too long to be simulated. False where nothing else is left.
+bool keep_timed(search::Outcome& outcome) {
+  const auto no_time = [](const search::Found& f) { return !std::isfinite(f.per_token); };
+  const std::size_t dropped = std::erase_if(outcome.top, no_time);
+  std::erase_if(outcome.front, no_time);
+  return dropped == 0 || !outcome.top.empty();
+}
+
+// kAnswered, why the file of --store cannot be used, or that no step can be timed.
 int run(Searched& s, const Arguments& arguments, search::Wanted wanted, SearchStore& store) {
   const Job& job = *s.job;
   const SearchRun run{s.space,
@@ -254,6 +267,13 @@ int run(Searched& s, const Arguments& arguments, search::Wanted wanted, SearchSt
   answer.method = name;
   answer.interrupted = !run_method(*method, run);
   s.outcome = method->outcome();
+  if (!keep_timed(s.outcome)) {
+    return report_faults(
+        {{.message = fmt::format("{}: a step of every configuration that fits would take more than "
+                                 "11 days of work on its pipeline ranks",
+                                 s.space.base.model.name),
+          .cure = "is the batch or the sequence right?"}});
+  }
   answer.space = &s.space;
   answer.outcome = &s.outcome;
   answer.aim = &s.aim;

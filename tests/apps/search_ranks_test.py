@@ -18,7 +18,8 @@ MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
 # A second of one core, the sweeps before it included; some seconds; half a minute.
 LONG = ["gpt3-175b", "--cluster", "a100-80g-8x8"]
 LONGER = ["deepseek-v3", "--cluster", "h100-sxm-32x8", "--axes", "mbs=1,2"]
-LONGEST = ["deepseek-v3", "--cluster", "h100-sxm-128x8", "--axes", "offload=every", "recompute=every"]
+LONGEST = ["deepseek-v3", "--cluster", "h100-sxm-128x8", "--axes", "offload=every",
+           "recompute=every"]
 SMALL = ["llama3.1-8b", "--cluster", "h100-sxm-2x8", "--set", "batch.global=64", "--axes", "tp=1..8",
          "mbs=1,2", "recompute=none,full", "sp=true,false", "pp=1,2", "rest=job"]
 
@@ -186,8 +187,8 @@ class Ranks(unittest.TestCase):
     def test_ctrl_c_ends_all_ranks_with_the_best_so_far(self):
         for to_rank in (True, False):
             out = os.path.join(self.folder, f"{to_rank}.txt")
-            mpirun = subprocess.Popen([*MPIRUN, "-n", "4", ERATOS, "search", *LONGEST, "-o", out, "--store", self.file],
-                                      stderr=subprocess.PIPE, text=True)
+            mpirun = subprocess.Popen([*MPIRUN, "-n", "4", ERATOS, "search", *LONGEST, "-o", out,
+                                       "--store", self.file], stderr=subprocess.PIPE, text=True)
             first, last = process_of_rank(mpirun, 0), process_of_rank(mpirun, 3)
             wait_for_work(last)
             time.sleep(2)

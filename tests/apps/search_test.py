@@ -55,6 +55,17 @@ class Search(unittest.TestCase):
         refused(3, "no work between two checkpoints", "--checkpoint-every", "0s", "--checkpoint-write", "9s")
         refused(3, "before a restart", "--mtbf", "1h", "--restart", "10min", "--checkpoint-write", "60s")
         refused(3, "give percent", "--axes", "offload=101")
+        refused(3, "two or three figures, not 1", "--pareto", "step_time")
+        refused(3, "give 1 to 80, as many layers as the model has", "--axes", "recompute=full:81")
+        refused(3, "give 1 to 80, as many layers as the model has", "--axes", "recompute=uniform:999")
+        refused(3, "known: tokens/s/GPU, step_time, train_time (days), cost, energy, headroom (memory)",
+                "--objective", "wombat")
+        # More than 11 days of work: nothing is answered that has no time.
+        done = subprocess.run([ERATOS, "search", "llama3.1-8b", "--cluster", "h100-sxm-1x8", "--set",
+                               "batch.global=39000000", "--axes", "tp=1,2", "recompute=none,full",
+                               "offload=0,100", "rest=job"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertIn("would take more than 11 days", done.stderr)
         self.assertEqual(os.listdir(folder), ["there"])
 
     def test_layers_name_the_rule_where_nothing_is_legal(self):
@@ -183,8 +194,8 @@ class Search(unittest.TestCase):
 
     def test_an_interrupted_search_answers_with_the_best_so_far(self):
         process = subprocess.Popen([ERATOS, "search", "deepseek-v3", "--cluster", "h100-sxm-128x8",
-                                    "--axes", "offload=every", "recompute=every", "--format", "json"], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True)
+                                    "--axes", "offload=every", "recompute=every", "--format", "json"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         time.sleep(2)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
@@ -273,6 +284,43 @@ class Search(unittest.TestCase):
         for flags in (["--pareto", "step_time,costt"], ["step_time,cost"],
                       ["--pareto", "step_time,cost,energy,memory"]):
             search(*job, *flags, code=3)
+
+    def test_a_price_of_a_part_that_is_not_there_is_said(self):
+        pinned = [*JOB, "--axes", "tp=8", "pp=4", "sp=true", "rest=job"]
+        done = subprocess.run([ERATOS, "search", *pinned, "--price", "mi300x=2", "--price", "h100-sxm=3"],
+                              capture_output=True, text=True, check=True)
+        self.assertEqual(done.stderr, "search: `--price mi300x=2` is used nowhere: no cluster here is of it\n")
+        both = [*pinned[:2], "h100-sxm-8x8,mi300x-8x8", *pinned[3:], "--price", "mi300x=2", "--price",
+                "a100-80g=1"]
+        sizes = subprocess.run([ERATOS, "search", *both], capture_output=True, text=True, check=True)
+        self.assertIn("`--price a100-80g=1` is used nowhere", sizes.stderr)
+        self.assertNotIn("mi300x", sizes.stderr)
+
+    def test_a_pinned_job_has_no_steps_around_it(self):
+        text = " ".join(search(*JOB, "--axes", "tp=8", "pp=4", "sp=true", "rest=job").split())
+        self.assertIn("alone: no single step is legal and fits; 0 of 0 others listed, are within", text)
+        more = " ".join(search(*JOB, "--axes", "tp=8", "pp=4,8", "sp=true", "rest=job").split())
+        self.assertIn("1 of 1 single steps that fit, and 1 of 1 others listed, are within", more)
+
+    def test_time_left_is_told_of_screens_alone(self):
+        def first_line(words, *arguments):
+            """The first line of progress that has the words; the search is interrupted then."""
+            with subprocess.Popen([ERATOS, "search", *arguments], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True) as process:
+                line = ""
+                for line in process.stderr:
+                    if words in line:
+                        break
+                process.send_signal(signal.SIGINT)
+                process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 130, line)
+                return line
+        # Which share of its steps is done is known, and not how long the rest will take.
+        self.assertNotIn(" left", first_line("simulations (", *JOB, "--method", "anneal", "--budget",
+                                             "100000000"))
+        self.assertRegex(first_line(" left", "deepseek-v3", "--cluster", "h100-sxm-128x8", "--axes",
+                                    "offload=every", "recompute=every"),
+                         r"[1-9][\d,]* screens .* about [1-9]\d* s of screens left")
 
     def test_several_clusters_and_a_date(self):
         axes = ["--axes", "tp=1..8", "pp=1..2", "mbs=1,2", "recompute=none,full", "sp=true,false",

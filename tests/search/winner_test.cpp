@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <set>
 #include <string>
@@ -121,6 +122,33 @@ TEST(Winner, ValuesWithoutAWordAreLeftOutUnlessNamed) {
   Space named = *space_of(base, std::vector<std::string>{"offload=0,100"});
   reader::keep_sayable(named);
   EXPECT_EQ(named.values(AxisId::offload).size(), 2U);
+}
+
+// In which order values are tried changes nothing of the space.
+TEST(Winner, ValuesMayBeTriedInAnyOrder) {
+  for (const char* framework : {"megatron", "torchtitan", "nanotron"}) {
+    const auto space = space_of(base_of("llama3.1-8b", framework), {});
+    ASSERT_TRUE(space);
+    Space forward = *space;
+    Space backward = *space;
+    reader::keep_sayable(forward);
+    std::size_t tried = 0;
+    reader::keep_sayable(backward, [&](std::size_t n, const auto& one) {
+      for (tried = n; n-- > 0;) one(n);
+    });
+    EXPECT_GT(tried, 10U);
+    const auto text = [](const Space& s) {
+      std::string out;
+      for (const std::vector<Value>& axis : s.axes) {
+        for (const Value& v : axis) out += v.word + " ";
+        out += "; ";
+      }
+      for (const auto& v : s.left_out) out += std::string(facts_of(v.axis).name) + " -" + v.word + " ";
+      return out;
+    };
+    EXPECT_EQ(text(forward), text(backward)) << framework;
+    EXPECT_FALSE(forward.left_out.empty());
+  }
 }
 
 // What `every` adds is told apart as the defaults are: nanotron lays ranks out in one way.

@@ -257,12 +257,18 @@ Result<std::vector<calibration::ErrorClass>> load_classes(std::string_view name)
 Result<text::Node> tree_of(const DataFile& file) {
   static std::mutex guard;
   static std::unordered_map<const DataFile*, Result<text::Node>> known;
-  const std::scoped_lock lock(guard);
-  const auto at = known.find(&file);
-  if (at != known.end()) return at->second;
-  const std::string path =
-      "data/" + std::string(file.folder) + "/" + std::string(file.name) + ".yaml";
-  return known.emplace(&file, text::parse_yaml(file.text, path)).first->second;
+  const Result<text::Node>* tree = nullptr;
+  {
+    const std::scoped_lock lock(guard);
+    auto at = known.find(&file);
+    if (at == known.end()) {
+      const std::string path =
+          "data/" + std::string(file.folder) + "/" + std::string(file.name) + ".yaml";
+      at = known.emplace(&file, text::parse_yaml(file.text, path)).first;
+    }
+    tree = &at->second;  // stays where it is, whatever is added
+  }
+  return *tree;
 }
 
 }  // namespace

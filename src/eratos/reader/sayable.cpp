@@ -191,26 +191,44 @@ std::string_view target_of(const framework::FrameworkProfile& framework) {
   return "";
 }
 
-void keep_sayable(search::Space& space) {
+void one_by_one(std::size_t n, const std::function<void(std::size_t)>& one) {
+  for (std::size_t i = 0; i < n; ++i) one(i);
+}
+
+void keep_sayable(search::Space& space, const EachOf& each_of) {
   const std::string_view target = target_of(space.base.framework);
   if (target.empty()) return;
   const bool titan = target == "torchtitan";
   space.file = {.expert_tensor_all_or_none = titan, .sharding_spans_cp = titan};
+  struct Tried {
+    std::size_t axis = 0;
+    std::size_t at = 0;
+    bool sayable = false;
+  };
+  std::vector<Tried> all;
   for (std::size_t i = 0; i < search::kAxes; ++i) {
-    const auto axis = static_cast<AxisId>(i);
-    if (space.named[i] || path_of(axis).empty() || space.axes[i].size() < 2) continue;
+    if (space.named[i] || path_of(static_cast<AxisId>(i)).empty()) continue;
+    const std::size_t n = space.axes[i].size();
+    for (std::size_t at = 0; n > 1 && at < n; ++at) all.push_back({i, at, false});
+  }
+  each_of(all.size(), [&](std::size_t i) {
+    all[i].sayable = is_sayable(space, static_cast<AxisId>(all[i].axis), all[i].at, target);
+  });
+  for (auto next = all.begin(); next != all.end();) {
+    const std::size_t axis = next->axis;
     std::vector<search::Value> kept;
     std::vector<search::Space::LeftOut> gone;
-    for (std::size_t at = 0; at < space.axes[i].size(); ++at) {
-      if (is_sayable(space, axis, at, target)) {
-        kept.push_back(space.axes[i][at]);
+    for (; next != all.end() && next->axis == axis; ++next) {
+      const search::Value& value = space.axes[axis][next->at];
+      if (next->sayable) {
+        kept.push_back(value);
       } else {
-        gone.push_back({axis, space.axes[i][at].word});
+        gone.push_back({static_cast<AxisId>(axis), value.word});
       }
     }
     // A file without any of them says something else than the job: the job's own is as good.
     if (kept.empty()) continue;
-    space.axes[i] = std::move(kept);
+    space.axes[axis] = std::move(kept);
     space.left_out.insert(space.left_out.end(), gone.begin(), gone.end());
   }
 }

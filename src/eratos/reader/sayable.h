@@ -9,6 +9,8 @@
 // Megatron-LM has no option that recomputes rotary embeddings.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <string_view>
 
 #include "eratos/framework/profile.h"
@@ -21,8 +23,12 @@ namespace eratos::reader {
 // The writer of export_targets() whose files this framework runs; "" where there is none.
 std::string_view target_of(const framework::FrameworkProfile& framework);
 
-// Drops the values, and notes them in space.left_out.
-void keep_sayable(search::Space& space);
+// Does pieces of work 0 to n - 1, each once, in any order and on any threads.
+using EachOf = std::function<void(std::size_t n, const std::function<void(std::size_t)>& one)>;
+void one_by_one(std::size_t n, const std::function<void(std::size_t)>& one);
+
+// Drops the values, and notes them in space.left_out. Values are tried one a piece.
+void keep_sayable(search::Space& space, const EachOf& each_of = one_by_one);
 
 // Can the framework's own file keep the optimizer on the host? Yes where there is no writer.
 bool says_offload(const job::JobSpec& job);

@@ -35,8 +35,8 @@ job::JobSpec pinned_job(const Space& space) {
   for (std::size_t i = 0; i < kAxes; ++i) {
     const std::vector<Value>& values = space.axes[i];
     const int own = own_number(space, static_cast<AxisId>(i));
-    const auto found = std::find_if(values.begin(), values.end(),
-                                    [&](const Value& v) { return v.number == own; });
+    const auto found =
+        std::find_if(values.begin(), values.end(), [&](const Value& v) { return v.number == own; });
     if (found != values.end()) at.at[i] = static_cast<std::uint8_t>(found - values.begin());
   }
   job::JobSpec out = space.base;

@@ -99,8 +99,7 @@ class Path {
     }
     Contribution out;
     for (const std::size_t i : best->first) {
-      out.changes.push_back(
-          {static_cast<AxisId>(i), pair_.axes[i][0].word, pair_.axes[i][1].word});
+      out.changes.push_back({static_cast<AxisId>(i), pair_.axes[i][0].word, pair_.axes[i][1].word});
       std::erase(left_, i);
     }
     out.before = here_.seconds;

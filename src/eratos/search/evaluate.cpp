@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 
 #include "eratos/base/check.h"
 #include "eratos/parallel/schedules.h"
@@ -52,6 +53,13 @@ bool has_bound(const Space& space) {
     if (facts != nullptr && facts->side_by_side) return false;
   }
   return true;
+}
+
+// What fits and has no time takes longer than is simulated, or its order is refused: nothing is
+// slower.
+Seconds known_step(bool fits, Seconds step) {
+  if (fits && step.value <= 0) return Seconds{std::numeric_limits<double>::infinity()};
+  return step;
 }
 
 }  // namespace
@@ -115,7 +123,8 @@ Tell Evaluator::told(bool fits, Bytes least, Bytes peak, Seconds step, Seconds b
 }
 
 Tell Evaluator::told(const projection::Projection& p) const {
-  return told(p.memory.fits, p.memory.least_peak, p.memory.device_peak, p.time.step, p.time.busy);
+  return told(p.memory.fits, p.memory.least_peak, p.memory.device_peak,
+              known_step(p.memory.fits, p.time.step), p.time.busy);
 }
 
 void Evaluator::price(const job::CheckedJob& job) {
@@ -163,7 +172,7 @@ Tell Evaluator::answer(const Ask& ask) {
   price(job);
   if (ask.what == Ask::What::project) {
     const projection::Simulated s = projection::simulate(job, pricing_, options_, *workspace_);
-    return told(s.fits, s.least_peak, s.device_peak, s.step, s.busy);
+    return told(s.fits, s.least_peak, s.device_peak, known_step(s.fits, s.step), s.busy);
   }
   const projection::Screen s =
       projection::screen_closely(job, calibration_, pricing_, options_, *workspace_);

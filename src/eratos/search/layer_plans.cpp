@@ -164,7 +164,8 @@ void LayerPlans::end_mode() {
 }
 
 void LayerPlans::end_candidate() {
-  const Bytes limit = space_.base.cluster.accelerator.memory_visible * (1.0 - options_.memory_margin);
+  const Bytes limit =
+      space_.base.cluster.accelerator.memory_visible * (1.0 - options_.memory_margin);
   if (!best_.stages.empty()) {
     ++counts_.planned;
     const double figure = figure_of(best_.step, cursor_.job);

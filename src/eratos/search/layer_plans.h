@@ -50,9 +50,9 @@ class LayerPlans {
     std::uint64_t too_big = 0;
     std::uint64_t slower = 0;  // proven no faster than those that are listed
     std::uint64_t planned = 0;
-    std::uint64_t modes = 0;   // looked through, of all candidates
-    std::uint64_t sets = 0;    // of layers on a rank, priced
-    std::uint64_t deals = 0;   // begun
+    std::uint64_t modes = 0;  // looked through, of all candidates
+    std::uint64_t sets = 0;   // of layers on a rank, priced
+    std::uint64_t deals = 0;  // begun
     std::uint64_t simulated = 0;
     bool proven = false;  // nothing is left
   };

@@ -56,7 +56,8 @@ Layers::Layers(const job::JobSpec& job, const LayerMode& mode, bool deals,
       limit_(job.cluster.accelerator.memory_visible * (1.0 - options.memory_margin)),
       checked_(std::make_unique<job::CheckedJob>()),
       known_step_(known) {
-  spec_.recompute = mode.what == LayerMode::What::all ? mode.recompute : open_recompute(mode.recompute);
+  spec_.recompute =
+      mode.what == LayerMode::What::all ? mode.recompute : open_recompute(mode.recompute);
   const Diagnostics faults = job::check(spec_, *checked_);
   ERATOS_CHECK(faults.empty());
   ranks_ = std::make_unique<projection::Ranks>(*checked_, calibration);
@@ -73,7 +74,8 @@ int Layers::least_layers(int rank) const {
 // Layers of one class have the same two programs.
 std::uint16_t Layers::class_of(int layer, int position) const {
   const job::NarrowSpec& n = spec_.narrow;
-  const bool wide = layer < n.bf16_first_layers || layer >= spec_.model.layers() - n.bf16_last_layers;
+  const bool wide =
+      layer < n.bf16_first_layers || layer >= spec_.model.layers() - n.bf16_last_layers;
   const bool offloaded = position < spec_.offload.layers;
   return static_cast<std::uint16_t>(spec_.model.pattern[at(layer)] * 4 + (wide ? 2 : 0) +
                                     (offloaded ? 1 : 0));
@@ -115,7 +117,8 @@ void Layers::choose_each(int rank, int first, int count, Choice& out) {
   std::vector<Class> classes;
   for (int n = 0; n < count; ++n) {
     const std::uint16_t id = class_of(first + n, n);
-    auto found = std::find_if(classes.begin(), classes.end(), [&](const Class& c) { return c.id == id; });
+    auto found =
+        std::find_if(classes.begin(), classes.end(), [&](const Class& c) { return c.id == id; });
     if (found == classes.end()) found = classes.insert(classes.end(), Class{id, {}, 0});
     found->places.push_back(at(n));
   }
@@ -168,7 +171,8 @@ Layers::Choice Layers::choose(int rank, int first, int count) {
 const Layers::Choice& Layers::choice_of(int rank, int first, int count) {
   std::string key{static_cast<char>(rank & 0xff), static_cast<char>(rank >> 8)};
   const bool open = mode_.what == LayerMode::What::each;
-  const std::vector<std::uint8_t> full = open ? std::vector<std::uint8_t>(at(count)) : given_set(first, count);
+  const std::vector<std::uint8_t> full =
+      open ? std::vector<std::uint8_t>(at(count)) : given_set(first, count);
   for (int n = 0; n < count; ++n) {
     const std::uint16_t id = class_of(first + n, n);
     key += static_cast<char>(id & 0xff);
@@ -285,9 +289,13 @@ bool Layers::advance() {
   return true;
 }
 
-double Layers::lower_bound() const { return search_ == nullptr ? bound_ : std::min(bound_, search_->lower_bound()); }
+double Layers::lower_bound() const {
+  return search_ == nullptr ? bound_ : std::min(bound_, search_->lower_bound());
+}
 Bytes Layers::least_peak() const { return least_peak_; }
-std::uint64_t Layers::deals_begun() const { return begun_ + (search_ == nullptr ? 0 : search_->nodes()); }
+std::uint64_t Layers::deals_begun() const {
+  return begun_ + (search_ == nullptr ? 0 : search_->nodes());
+}
 std::uint64_t Layers::deals_simulated() const {
   return simulated_ + (search_ == nullptr ? 0 : search_->simulated());
 }

@@ -373,10 +373,9 @@ bool moe_overlap_dispatcher(const Partial& p) {
 bool moe_overlap_recompute(const Partial& p) {
   const job::RecomputeSpec& r = p.job.recompute;
   const auto has = [&](ops::Module m) { return r.modules.test(static_cast<std::size_t>(m)); };
-  return p.job.overlap.moe_a2a &&
-         (r.granularity == Granularity::full ||
-          (r.granularity == Granularity::selective &&
-           (has(ops::Module::expert_in) || has(ops::Module::expert_out))));
+  return p.job.overlap.moe_a2a && (r.granularity == Granularity::full ||
+                                   (r.granularity == Granularity::selective &&
+                                    (has(ops::Module::expert_in) || has(ops::Module::expert_out))));
 }
 
 bool moe_overlap_chunks(const Partial& p) {
@@ -393,8 +392,7 @@ bool file_expert_tensor(const Partial& p) {
 bool file_sharding(const Partial& p) {
   const ParallelSpec& c = p.job.parallel;
   if (!p.space.file.sharding_spans_cp || c.cp == 1) return false;
-  return c.sharding == Sharding::none ||
-         (c.sharding == Sharding::hsdp && c.hsdp_group % c.cp != 0);
+  return c.sharding == Sharding::none || (c.sharding == Sharding::hsdp && c.hsdp_group % c.cp != 0);
 }
 
 // --- repeat -------------------------------------------------------------------------------------
@@ -563,8 +561,7 @@ constexpr Rule kRules[] = {
      "recomputed layers exist", kMegatronConfig},
     {"recomputed-units", Ground::job,
      axes({AxisId::tp, AxisId::recompute, AxisId::pp, AxisId::vpp, AxisId::split}),
-     recomputed_units,
-     "units of recomputed layers divide every stage",
+     recomputed_units, "units of recomputed layers divide every stage",
      "NVIDIA/Megatron-LM core/transformer/transformer_block.py, _checkpointed_forward"},
 
     {"schedule-offered", Ground::framework, axes({AxisId::pp, AxisId::vpp, AxisId::schedule}),

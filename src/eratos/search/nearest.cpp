@@ -59,7 +59,8 @@ std::vector<int> degrees_near(int now, int n, int most) {
     if (n % d == 0) out.push_back(d);
   }
   for (const int d : {now * 2, now / 2}) {
-    if (d >= 1 && d <= std::max(most, now) && std::find(out.begin(), out.end(), d) == out.end()) out.push_back(d);
+    if (d >= 1 && d <= std::max(most, now) && std::find(out.begin(), out.end(), d) == out.end())
+      out.push_back(d);
   }
   std::erase(out, now);
   return out;
@@ -126,8 +127,8 @@ void add_batch(std::vector<Move>& moves, const job::JobSpec& from) {
     moves.push_back(std::move(m));
   }
   // A batch that the data-parallel ranks do not divide: the multiples on both sides of it.
-  const long long cut = static_cast<long long>(from.parallel.tp) * from.parallel.cp *
-                        from.parallel.pp;
+  const long long cut =
+      static_cast<long long>(from.parallel.tp) * from.parallel.cp * from.parallel.pp;
   if (cut < 1 || from.cluster.gpus() % cut != 0) return;
   const long long slice = from.batch.micro * (from.cluster.gpus() / cut);
   if (slice < 1 || slice > from.batch.global * 2LL || from.batch.global % slice == 0) return;

@@ -136,11 +136,11 @@ struct Space {
 
 // Every axis as `words` say, the rest as they are by default. Words: `axis=a,b,...`, `axis=a..b` (a
 // and its doublings up to b), `axis!=a,b` (the default without these), `axis=job` (what the job
-// says), `axis=all` (the default), `axis=every` (each value of the default and those that are rarely
-// worth their number: every set of recomputed modules, both orders of ranks, every HSDP group),
-// `rest=job` (axes that are not named are pinned to the job).
-// Errors, all at once: unknown axes and values with the nearest known, an axis said twice, an axis
-// without a value left, more than 255 values, more than 1e18 candidates.
+// says), `axis=all` (the default), `axis=every` (each value of the default and those that are
+// rarely worth their number: every set of recomputed modules, both orders of ranks, every HSDP
+// group), `rest=job` (axes that are not named are pinned to the job). Errors, all at once: unknown
+// axes and values with the nearest known, an axis said twice, an axis without a value left, more
+// than 255 values, more than 1e18 candidates.
 Result<Space> space_of(const job::JobSpec& base, std::span<const std::string> words);
 
 // Puts a value into a job. `split` looks at the job's pp and vpp, `sequence_parallel` at its tp,

@@ -160,8 +160,8 @@ double StageSearch::bound_of(const Prefix& prefix, int rank) const {
   if (open.sum == kNever) return kNever;
   const auto path = static_cast<double>(prefix.path);
   double longest = std::max(static_cast<double>(prefix.busy), path + open.busy);
-  longest = std::max(longest, path + open.sum +
-                                  std::max(static_cast<double>(prefix.waiting), open.waiting));
+  longest = std::max(longest,
+                     path + open.sum + std::max(static_cast<double>(prefix.waiting), open.waiting));
   const double end = std::max(longest * 1e-12 + prefix.exposed, prefix.ends);
   return end + std::max(prefix.optimizer, open.optimizer) +
          model_.host(std::max(prefix.tensors, open.tensors));

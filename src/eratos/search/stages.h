@@ -38,10 +38,10 @@ namespace eratos::search {
 // What a bound knows of an order of single chunks with blocking transfers.
 struct Pace {
   struct Rank {
-    int before_backward = 0;    // u
-    Picoseconds down = 0;       // transfer to the next rank
-    Picoseconds up = 0;         // to the one before
-    Picoseconds gaps = 0;       // x, between all of its passes
+    int before_backward = 0;      // u
+    Picoseconds down = 0;         // transfer to the next rank
+    Picoseconds up = 0;           // to the one before
+    Picoseconds gaps = 0;         // x, between all of its passes
     Picoseconds gaps_behind = 0;  // x', from its first backward on
   };
   int micro_batches = 1;
@@ -71,8 +71,10 @@ class StageTable {
 
 // What a step comes to once more than its passes.
 struct StageModel {
-  std::function<double(std::span<const projection::RankCost* const>)> step;  // of all ranks, simulated
-  std::function<double(double)> host;  // seconds once a step, of the most tensors gathered on a rank
+  std::function<double(std::span<const projection::RankCost* const>)>
+      step;  // of all ranks, simulated
+  std::function<double(double)>
+      host;  // seconds once a step, of the most tensors gathered on a rank
 };
 
 class StageSearch {

@@ -41,7 +41,7 @@ bool is_better(const Tell& a, const Tell& b) {
   return a.figure != b.figure ? a.figure < b.figure : a.per_token < b.per_token;
 }
 
-// Every setting of some axes around a candidate, the last of them fastest.
+// Every setting of some axes around a candidate, the first of them fastest.
 class Settings {
  public:
   Settings(const Space& space, AxisSet axes, const Candidate& around) : space_(space), at_(around) {
@@ -87,7 +87,7 @@ void set_word(const Space& space, A axis, std::string_view word, Candidate& cand
 }  // namespace
 
 Sweep::Sweep(const Space& space, std::size_t top)
-    : space_(space), top_(top), rules_(rules_of(space)), cursor_(space) {
+    : space_(space), top_(top), rules_(space), cursor_(space) {
   ERATOS_CHECK(top > 0);
   outcome_.proof.raw = space.raw();
   const std::vector<Candidate> all = starts();
@@ -95,8 +95,8 @@ Sweep::Sweep(const Space& space, std::size_t top)
     begin(all[i], i < held_from_ ? ~AxisSet{0} : ~axes({A::tp, A::pp}));
   }
   if (!paths_.empty()) return;
-  const RulesByAxis by_axis(space_);
-  Walk walk(cursor_, by_axis, 0, kAxes);
+  Walk walk(cursor_, rules_, 0, kAxes);
+  passed_ = 0;
   Removed& removed = outcome_.removed;
   if (walk.next(removed)) {
     held_from_ = 1;
@@ -108,11 +108,21 @@ Sweep::Sweep(const Space& space, std::size_t top)
   outcome_.proof.proven = outcome_.proof.illegal == outcome_.proof.raw;
 }
 
+// Axis by axis, from the first whose value or whose rules are not known from the candidate before:
+// what stands behind a value may look at it.
 bool Sweep::is_legal(const Candidate& at) {
-  for (std::size_t i = 0; i < kAxes; ++i) cursor_.set(i, at.at[i]);
-  const Partial whole{space_, cursor_.at, cursor_.job, *cursor_.scratch};
-  return std::none_of(rules_.begin(), rules_.end(),
-                      [&](const Rule* r) { return r->refuses(whole); });
+  std::size_t first = 0;
+  while (first < passed_ && cursor_.at.at[first] == at.at[first]) ++first;
+  const Partial partial{space_, cursor_.at, cursor_.job, *cursor_.scratch};
+  for (passed_ = first; passed_ < kAxes; ++passed_) {
+    cursor_.set(passed_, at.at[passed_]);
+    const auto& rules = rules_.at[passed_];
+    if (std::any_of(rules.begin(), rules.end(),
+                    [&](const Rule* r) { return r->refuses(partial); })) {
+      return false;
+    }
+  }
+  return true;
 }
 
 // Changes the axes that tp and pp pull along until no rule refuses; false where none helps.

@@ -61,8 +61,9 @@ class Sweep final : public Method {
 
   const Space& space_;
   std::size_t top_;
-  std::vector<const Rule*> rules_;
+  RulesByAxis rules_;
   Cursor cursor_;
+  std::size_t passed_ = 0;     // its axes that no rule refuses
   std::size_t held_from_ = 0;  // starts from here on hold tp and pp
   std::vector<Path> paths_;
   bool finished_ = false;  // the last start has been made

@@ -96,8 +96,10 @@ std::optional<std::string> ask_at_terminal(const std::string& question) {
 }
 
 std::string how_it_went(const agent::Talk& talk, const agent::ModelSettings& settings) {
-  std::string out = fmt::format("{}: {} answers, {} calls, {}", settings.model, talk.turns,
-                                talk.calls, agent::usage_text(talk.usage, settings));
+  // Turns, not answers: the last one may have failed.
+  std::string out =
+      fmt::format("{}: {} turn{}, {} calls, {}", settings.model, talk.turns,
+                  talk.turns == 1 ? "" : "s", talk.calls, agent::usage_text(talk.usage, settings));
   if (talk.finish) {
     out += fmt::format("; it chose trial {}", talk.finish->trial);
   } else {

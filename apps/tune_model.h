@@ -38,8 +38,7 @@ Result<agent::Script> replayed_script(const std::string& path);
 
 // Talks until the model is done. With --replay the answers come from that file, of a resumed run
 // from the folder's transcript.jsonl first. `folder`: "" writes nothing. `model` may be nothing
-// with
-// --replay alone.
+// with --replay alone.
 // Errors: a transcript that is none or cannot be written.
 Result<ModelStage> ask_model(const Arguments& arguments,
                              const std::optional<agent::ModelSettings>& model, agent::Desk& desk,

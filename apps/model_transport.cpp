@@ -17,6 +17,8 @@ agent::Ended ended_of(http::End end) {
       return agent::Ended::whole;
     case http::End::unreachable:
       return agent::Ended::unreachable;
+    case http::End::untrusted:
+      return agent::Ended::untrusted;
     case http::End::slow_connect:
       return agent::Ended::slow_connect;
     case http::End::slow_first:

@@ -146,6 +146,10 @@ Result<Asked> asked_of(const Arguments& arguments) {
                             "(docs/tuning_models.md)"});
     }
   }
+  if (arguments.has("--replay")) {  // before a folder is made for it
+    const Result<agent::Script> script = replayed_script(arguments.value("--replay"));
+    if (!script) return faults(script.error());
+  }
   out.wishes = arguments.value("--ask");
   out.seeds = count("--seed-budget", out.seeds);
   out.measurements = count("--budget-measure", out.measurements);

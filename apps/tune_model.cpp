@@ -96,8 +96,10 @@ std::optional<std::string> ask_at_terminal(const std::string& question) {
 }
 
 std::string how_it_went(const agent::Talk& talk, const agent::ModelSettings& settings) {
-  std::string out = fmt::format("{}: {} answers, {} calls, {}", settings.model, talk.turns,
-                                talk.calls, agent::usage_text(talk.usage, settings));
+  // Turns, not answers: the last one may have failed.
+  std::string out =
+      fmt::format("{}: {} turn{}, {} calls, {}", settings.model, talk.turns,
+                  talk.turns == 1 ? "" : "s", talk.calls, agent::usage_text(talk.usage, settings));
   if (talk.finish) {
     out += fmt::format("; it chose trial {}", talk.finish->trial);
   } else {
@@ -175,6 +177,19 @@ std::string model_flags_fault(const Arguments& arguments) {
   return "";
 }
 
+Result<agent::Script> replayed_script(const std::string& path) {
+  constexpr std::size_t kMostBytes = 256'000'000;
+  const Result<std::string> text = text::read_file(path, kMostBytes);
+  if (!text) return faults(text.error());
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text->size();) {
+    const std::size_t end = std::min(text->find('\n', at), text->size());
+    lines.push_back(text->substr(at, end - at));
+    at = end + 1;
+  }
+  return agent::script_of(lines, path);
+}
+
 Result<ModelStage> ask_model(const Arguments& arguments,
                              const std::optional<agent::ModelSettings>& model, agent::Desk& desk,
                              agent::TalkBrief brief, const std::string& folder) {
@@ -197,16 +212,7 @@ Result<ModelStage> ask_model(const Arguments& arguments,
   agent::Script script;
   const std::string replayed = arguments.value("--replay");
   if (!replayed.empty()) {
-    constexpr std::size_t kMostBytes = 256'000'000;
-    const Result<std::string> text = text::read_file(replayed, kMostBytes);
-    if (!text) return faults(text.error());
-    std::vector<std::string> lines;
-    for (std::size_t at = 0; at < text->size();) {
-      const std::size_t end = std::min(text->find('\n', at), text->size());
-      lines.push_back(text->substr(at, end - at));
-      at = end + 1;
-    }
-    Result<agent::Script> read = agent::script_of(lines, replayed);
+    Result<agent::Script> read = replayed_script(replayed);
     if (!read) return faults(read.error());
     script = *std::move(read);
     limits = limits_of(script.limits);

@@ -10,6 +10,7 @@
 #include "eratos/agent/refinement.h"
 #include "eratos/agent/settings.h"
 #include "eratos/agent/talk.h"
+#include "eratos/agent/transcript.h"
 #include "eratos/base/diagnostic.h"
 #include "eratos/report/page.h"
 
@@ -32,10 +33,12 @@ struct ModelStage {
   std::string said;               // one line: how it went, what it cost
 };
 
+// The transcript of --replay. Errors: it cannot be read, or is none.
+Result<agent::Script> replayed_script(const std::string& path);
+
 // Talks until the model is done. With --replay the answers come from that file, of a resumed run
 // from the folder's transcript.jsonl first. `folder`: "" writes nothing. `model` may be nothing
-// with
-// --replay alone.
+// with --replay alone.
 // Errors: a transcript that is none or cannot be written.
 Result<ModelStage> ask_model(const Arguments& arguments,
                              const std::optional<agent::ModelSettings>& model, agent::Desk& desk,

@@ -253,6 +253,7 @@ TEST(Client, WhatNoPatienceCuresIsNotTriedAgain) {
       {json_answer("", 302), ChatFault::rejected},
       {failing(Ended::interrupted, "interrupted"), ChatFault::interrupted},
       {failing(Ended::not_built_in, "no HTTP"), ChatFault::unreachable},
+      {failing(Ended::untrusted, "a certificate of its own"), ChatFault::unreachable},
   };
   for (const Case& c : cases) {
     World w;

@@ -238,6 +238,10 @@ def refused(folder):
         assert [p.name for p in mine.iterdir()] == ["report.md"]
     done = run(*small(folder / "none", "true"), "--policy", "wizard", code=2)
     assert "unknown policy `wizard`; known: model, scripted" in done.stderr, done.stderr
+    junk = folder / "junk.jsonl"
+    junk.write_text('{"junk": 1}\n')
+    done = run(*small(folder / "none", "true"), "--policy", "model", "--replay", junk, code=3)
+    assert "does not begin as a transcript" in done.stderr and not (folder / "none").exists()
     # A target file says what is tuned and on what: the faults of both.
     target = folder / "target.yaml"
     target.write_text("target_cluster: {num_nodes: -4, gpu_arch: mi355x}\n"
@@ -272,6 +276,7 @@ def measured_without_seeds(folder):
     summary = json.loads((out / "summary.json").read_text())
     assert summary["refinement"]["measured"] == 2, summary["stages"]
     assert summary["winner"]["measured"]["step_s"] > 0
+    assert summary["winner"]["measured"]["device_peak_bytes"] is None  # not stated is not 0
     # Without a device the reason is the budget or the device, not a lack of candidates.
     words[words.index("--measure-command"):words.index("--measure-command") + 2] = ["--force"]
     run(*words)

@@ -21,6 +21,7 @@ ChatFault fault_of(Ended how) {
       return ChatFault::interrupted;
     case Ended::whole:
     case Ended::unreachable:
+    case Ended::untrusted:
     case Ended::slow_connect:
     case Ended::not_built_in:
       break;
@@ -66,7 +67,7 @@ void Client::keep_pace() {
 Client::Try Client::failed(const Posted& posted, const std::string& text) const {
   if (posted.how != Ended::whole) {
     const bool again = posted.how != Ended::interrupted && posted.how != Ended::not_built_in &&
-                       posted.how != Ended::too_large;
+                       posted.how != Ended::untrusted && posted.how != Ended::too_large;
     return {tl::unexpected<ChatFailure>({fault_of(posted.how), posted.what, posted.head.status}),
             posted.head, again};
   }

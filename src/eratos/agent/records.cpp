@@ -51,7 +51,8 @@ class Reader {
 
   double number(std::string_view key, const Node* in = nullptr) {
     const Node* at = find(key, in);
-    const Result<double> value = at == nullptr ? Result<double>(0.0) : at->as_double(key);
+    const bool unknown = at == nullptr || at->is_null();
+    const Result<double> value = unknown ? Result<double>(0.0) : at->as_double(key);
     if (!value) ok_ = false;
     return value.value_or(0);
   }
@@ -106,11 +107,12 @@ Diagnostic damaged(const Node& node) {
 
 Node node_of(const Measured& m) {
   Node out = Node::mapping();
+  const auto figure = [](double x) { return x > 0 ? Node::number(x) : Node::null(); };
   out.set("out_of_memory", Node::boolean(m.out_of_memory));
-  out.set("step_s", Node::number(m.step_s));
-  out.set("tokens_per_s_per_gpu", Node::number(m.tokens_per_s_per_gpu));
-  out.set("device_peak_bytes", Node::number(m.device_peak_bytes));
-  out.set("cost_s", Node::number(m.cost_s));
+  out.set("step_s", figure(m.step_s));
+  out.set("tokens_per_s_per_gpu", figure(m.tokens_per_s_per_gpu));
+  out.set("device_peak_bytes", figure(m.device_peak_bytes));
+  out.set("cost_s", figure(m.cost_s));
   out.set("source", Node::string(m.source));
   return out;
 }

@@ -30,7 +30,7 @@ namespace eratos::agent {
 
 text::Node node_of(const Trial& trial);
 Result<Trial> trial_of(const text::Node& node);
-text::Node node_of(const Measured& measured);
+text::Node node_of(const Measured& measured);  // null: what was not stated
 Result<Measured> measured_of(const text::Node& node);
 
 // Appends whole lines to one file, each on the disk before append() returns.

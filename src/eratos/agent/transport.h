@@ -38,6 +38,7 @@ struct Post {
 enum class Ended : std::uint8_t {
   whole,         // an answer, whatever its status, came to its end
   unreachable,   // no such name, refused, no TLS
+  untrusted,     // a certificate that is not trusted, which waiting does not change
   slow_connect,  // connect_s passed
   slow_first,    // first_byte_s passed
   slow_idle,     // idle_s passed

@@ -120,6 +120,7 @@ std::string what_of(End end, const Request& r) {
       return "interrupted";
     case End::whole:
     case End::unreachable:
+    case End::untrusted:
     case End::cut:
     case End::not_built_in:
       break;
@@ -134,6 +135,8 @@ End end_of(CURLcode code, const Transfer& t) {
       return End::whole;
     case CURLE_OPERATION_TIMEDOUT:  // the only one that libcurl keeps for us
       return End::slow_connect;
+    case CURLE_PEER_FAILED_VERIFICATION:
+      return End::untrusted;
     case CURLE_PARTIAL_FILE:
     case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR:

@@ -39,6 +39,7 @@ struct Request {
 enum class End : std::uint8_t {
   whole,
   unreachable,
+  untrusted,  // its certificate is not one that this machine trusts
   slow_connect,
   slow_first,
   slow_idle,

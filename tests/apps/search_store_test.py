@@ -15,8 +15,9 @@ import time
 import unittest
 
 ERATOS = os.environ["ERATOS_BINARY"]
-# Some seconds of two cores, the sweeps before it included.
+# A second of one core, the sweeps before it included; some seconds: answers are written once a second.
 LONG = ["gpt3-175b", "--cluster", "a100-80g-8x8"]
+LONGER = ["deepseek-v3", "--cluster", "h100-sxm-32x8", "--axes", "mbs=1,2"]
 MIDDLE = [*LONG, "--axes", "offload=0", "fused_loss=true", "vpp=1,2,4"]
 SMALL = ["llama3.1-8b", "--cluster", "h100-sxm-2x8", "--set", "batch.global=64", "--axes", "tp=1..8",
          "mbs=1,2", "recompute=none,full", "sp=true,false", "pp=1,2", "rest=job"]
@@ -45,10 +46,6 @@ def undisturbed_in():
     began = time.monotonic()
     out = search(*LONG)[0]
     return out, time.monotonic() - began
-
-
-def undisturbed():
-    return undisturbed_in()[0]
 
 
 def count(path, *tables):
@@ -122,7 +119,7 @@ class Store(unittest.TestCase):
         return process
 
     def test_no_more_than_a_few_seconds_are_lost(self):
-        process = self.begun(*LONG, "--threads", "1")
+        process = self.begun(*LONGER, "--threads", "1")
         time.sleep(1)
         process.kill()
         process.communicate()
@@ -130,18 +127,19 @@ class Store(unittest.TestCase):
                 if os.path.exists(self.file + end)]
         self.assertLess(min(ages), 8)
         self.assertGreater(answers_in(self.file), 0)
-        _, err = search(*LONG, "--store", self.file, "--resume")
+        self.assertEqual(process.returncode, -signal.SIGKILL)
+        _, err = search(*LONGER, "--store", self.file, "--resume")
         self.assertIn("answers were in", err)
 
     def test_ctrl_c_says_how_to_go_on(self):
-        alone = undisturbed()
-        process = self.begun(*LONG, "--threads", "1")
+        alone, _ = search(*LONGER)
+        process = self.begun(*LONGER, "--threads", "1")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130)
         self.assertIn("the same command with --resume goes on", err)
         self.assertIn('"interrupted": true', out)
-        again, err = search(*LONG, "--store", self.file, "--resume")
+        again, err = search(*LONGER, "--store", self.file, "--resume")
         self.assertEqual(again, alone)
         self.assertIn("answers were in", err)
 

@@ -55,7 +55,7 @@ def test_plans():
 def test_configures_alone(folder):
     """The component needs nothing of the rest of the checkout."""
     shutil.copytree(ROOT / "measure", f"{folder}/measure")
-    done = subprocess.run(["cmake", "-S", f"{folder}/measure", "-B", f"{folder}/build"],
+    done = subprocess.run(["cmake", "-G", "Ninja", "-S", f"{folder}/measure", "-B", f"{folder}/build"],
                           capture_output=True, text=True, timeout=60, check=False)
     expect(done.returncode == 0, done.stderr)
 

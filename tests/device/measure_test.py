@@ -45,7 +45,11 @@ def test_a_job(folder):
                           check=False)
     expect(back.returncode == 0, back.stderr)
     known = json.loads(back.stdout)["provenance"]
-    expect(known["measured"]["pieces"] == len(found) == known["measured"]["matched_pieces"], known)
+    # Halves of a layer that is there whole add nothing, and bytes are no times.
+    apart = ("block/attention/", "block/moe/", "memory/")
+    used = sum(not i.startswith(apart) for i in found)
+    expect(known["measured"]["pieces"] == len(found), known)
+    expect(known["measured"]["matched_pieces"] == used, (known, used))
     expect(0 < known["measured_fraction"] <= 1, known)
     again = eratos(*JOB, "-o", output)
     expect(again.returncode == 2 and "--force" in again.stderr, again.stderr)

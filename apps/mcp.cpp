@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "apps/answers.h"
+#include "apps/axis_words.h"
 #include "apps/commands.h"
 #include "apps/exit_code.h"
 #include "apps/interrupt.h"
@@ -84,7 +85,11 @@ Result<std::unique_ptr<Bench>> bench_of(const Arguments& arguments) {
   auto out = std::make_unique<Bench>();
   out->job = *std::move(job);
   out->workshop = std::make_unique<McpWorkshop>(*out->job);
-  Result<search::Space> space = out->workshop->space_of(arguments.values("--axes"));
+  std::vector<std::string> axes;
+  for (const std::string& text : arguments.values("--axes")) {
+    for (std::string& word : axis_words(text)) axes.push_back(std::move(word));
+  }
+  Result<search::Space> space = out->workshop->space_of(axes);
   if (!space) return faults(space.error());
   std::array<agent::Budget, agent::kFidelities> budgets;
   budgets[static_cast<std::size_t>(agent::Fidelity::measure)].most = 0;

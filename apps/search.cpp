@@ -16,6 +16,7 @@
 
 #include "apps/aim.h"
 #include "apps/answers.h"
+#include "apps/axis_words.h"
 #include "apps/commands.h"
 #include "apps/exit_code.h"
 #include "apps/load_job.h"
@@ -62,18 +63,6 @@ bool is_axis(const std::string& word) {
   return false;
 }
 
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> out;
-  std::size_t begin = 0;
-  while ((begin = text.find_first_not_of(" \t\n", begin)) != std::string::npos) {
-    const std::size_t end = text.find_first_of(" \t\n", begin);
-    out.push_back(text.substr(begin, end - begin));
-    begin = end;
-    if (end == std::string::npos) break;
-  }
-  return out;
-}
-
 struct Request {
   Arguments job;  // with JOB as its only word
   std::vector<std::string> axes;
@@ -85,7 +74,7 @@ Result<Request> request_of(const Arguments& arguments) {
   Request out{arguments, {}, {}};
   out.job.words.clear();
   for (const std::string& text : arguments.values("--axes")) {
-    for (std::string& word : words_of(text)) out.axes.push_back(std::move(word));
+    for (std::string& word : axis_words(text)) out.axes.push_back(std::move(word));
   }
   for (const std::string& word : arguments.words) {
     if (is_axis(word)) {

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "apps/axis_words.h"
 #include "apps/commands.h"
 #include "apps/exit_code.h"
 #include "apps/load_job.h"
@@ -63,18 +64,6 @@ struct Asked {
   std::string wishes;
 };
 
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> out;
-  std::size_t begin = 0;
-  while ((begin = text.find_first_not_of(" \t\n", begin)) != std::string::npos) {
-    const std::size_t end = text.find_first_of(" \t\n", begin);
-    out.push_back(text.substr(begin, end - begin));
-    begin = end;
-    if (end == std::string::npos) break;
-  }
-  return out;
-}
-
 // Of --cluster, where that is a target file of Primus's agent.
 Result<std::optional<reader::TuneTarget>> target_of(const std::string& cluster, Location& at) {
   if (!cluster.ends_with(".yaml") && !cluster.ends_with(".yml")) {
@@ -116,7 +105,7 @@ Result<Asked> asked_of(const Arguments& arguments) {
     if (!measures) out.why_unmeasured = "available_for_benchmark.has_gpu is false";
   }
   for (const std::string& text : arguments.values("--axes")) {
-    for (std::string& word : words_of(text)) {
+    for (std::string& word : axis_words(text)) {
       // What the command says of an axis replaces what the file does.
       const std::string name = word.substr(0, word.find_first_of("!="));
       std::erase_if(out.axes, [&](const std::string& w) {

@@ -60,6 +60,14 @@ class Server:
 
 
 class Stdio(unittest.TestCase):
+    def test_axes_are_words_as_a_search_has_them(self):
+        for words in (["--axes", "rest=job tp=1,2"], ["--axes", "rest=job", "--axes", "tp=1,2"]):
+            s = Server("llama3.1-8b", "--cluster", "h100-sxm-2x8", *JOB, *words)
+            s.begin()
+            axes = s.data("list_axes")["axes"]
+            self.assertEqual({name: axis["values"] for name, axis in axes.items()}, {"tp": ["1", "2"]})
+            self.assertEqual(s.end()[0], 0)
+
     def test_a_plan_from_start_to_end(self):
         s = Server("llama3.1-8b", "--cluster", "h100-sxm-1x8", *JOB)
         self.assertEqual(s.begin("2025-06-18")["protocolVersion"], "2025-06-18")

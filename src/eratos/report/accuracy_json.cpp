@@ -2,13 +2,12 @@
 #include <utility>
 
 #include "eratos/report/accuracy.h"
+#include "eratos/report/error_node.h"
 #include "eratos/report/json.h"
 #include "eratos/text/dump.h"
 #include "eratos/text/tree.h"
 
 namespace eratos::report {
-
-namespace {
 
 using text::Node;
 
@@ -23,6 +22,8 @@ Node summary_node(const ErrorSummary& s) {
   if (s.in_band) out.set("in_band", number(*s.in_band));
   return out;
 }
+
+namespace {
 
 Node group_node(const Group& g) {
   Node out = Node::mapping();

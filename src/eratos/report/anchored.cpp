@@ -1,4 +1,5 @@
 #include "eratos/report/anchored.h"
+#include "eratos/report/error_node.h"
 
 #include <algorithm>
 #include <cmath>
@@ -104,18 +105,6 @@ std::string worst_table(const std::vector<AnchoredRow>& rows, const Style& style
         {r.id, r.anchor, signed_percent(r.error), signed_percent(r.unanchored), joined(r.differs)});
   }
   return '\n' + table.text(2, style);
-}
-
-Node summary_node(const ErrorSummary& s) {
-  Node out = Node::mapping();
-  out.set("n", Node::integer(s.n));
-  if (s.n == 0) return out;
-  out.set("median_abs", number(s.median_abs));
-  out.set("p90_abs", number(s.p90_abs));
-  out.set("mean", number(s.mean));
-  out.set("within_10", number(s.within_10));
-  if (s.in_band) out.set("in_band", number(*s.in_band));
-  return out;
 }
 
 Node group_node(const AnchoredGroup& g) {

@@ -3,8 +3,9 @@
 #include <utility>
 
 #ifdef ERATOS_SQLITE
-#include <sqlite3.h>
 #include <sys/stat.h>
+
+#include "eratos/store/sqlite.h"
 #endif
 
 namespace eratos::store {
@@ -31,13 +32,6 @@ constexpr const char* kMake =
     "CREATE TABLE IF NOT EXISTS machine(model BLOB NOT NULL, machine BLOB NOT NULL, "
     "fingerprint TEXT NOT NULL, record TEXT NOT NULL, PRIMARY KEY(model, machine)) WITHOUT ROWID;";
 
-struct Close {
-  void operator()(sqlite3* db) const { sqlite3_close_v2(db); }
-  void operator()(sqlite3_stmt* s) const { sqlite3_finalize(s); }
-};
-using Database = std::unique_ptr<sqlite3, Close>;
-using Statement = std::unique_ptr<sqlite3_stmt, Close>;
-
 Trouble trouble(Trouble::Kind kind, const std::string& file, std::string message) {
   return {kind,
           {.where = {.file = file},
@@ -52,20 +46,6 @@ Trouble trouble_of(int code, const std::string& file) {
   }
   return trouble(Trouble::Kind::environment, file,
                  std::string("cannot be read and written: ") + sqlite3_errstr(code));
-}
-
-Statement prepare(sqlite3* db, const char* sql) {
-  sqlite3_stmt* out = nullptr;
-  sqlite3_prepare_v2(db, sql, -1, &out, nullptr);
-  return Statement(out);
-}
-
-int number_of(sqlite3* db, const char* sql, int& code) {
-  const Statement s = prepare(db, sql);
-  code = s == nullptr ? sqlite3_errcode(db) : sqlite3_step(s.get());
-  if (code != SQLITE_ROW) return 0;
-  code = SQLITE_OK;
-  return sqlite3_column_int(s.get(), 0);
 }
 
 void bind(sqlite3_stmt* s, const MachineKey& key) {

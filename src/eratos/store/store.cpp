@@ -8,10 +8,10 @@
 #include <chrono>
 #include <cstddef>
 
-#include <sqlite3.h>
 #include <sys/stat.h>
 
 #include "eratos/store/bytes.h"
+#include "eratos/store/sqlite.h"
 #endif
 
 namespace eratos::store {
@@ -43,32 +43,6 @@ constexpr const char* kTables =
     "CREATE TABLE search(identity BLOB PRIMARY KEY, said TEXT NOT NULL) WITHOUT ROWID;"
     "CREATE TABLE screens(id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, answers BLOB NOT NULL);"
     "CREATE TABLE projections(key BLOB PRIMARY KEY, answer BLOB NOT NULL) WITHOUT ROWID;";
-
-struct Close {
-  void operator()(sqlite3* db) const { sqlite3_close_v2(db); }
-  void operator()(sqlite3_stmt* s) const { sqlite3_finalize(s); }
-};
-using Database = std::unique_ptr<sqlite3, Close>;
-using Statement = std::unique_ptr<sqlite3_stmt, Close>;
-
-int run(sqlite3* db, const std::string& sql) {
-  return sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr);
-}
-
-Statement prepare(sqlite3* db, const char* sql) {
-  sqlite3_stmt* out = nullptr;
-  sqlite3_prepare_v2(db, sql, -1, &out, nullptr);
-  return Statement(out);
-}
-
-// A number that one statement returns; `code` tells where there is none.
-int number_of(sqlite3* db, const char* sql, int& code) {
-  const Statement s = prepare(db, sql);
-  code = s == nullptr ? sqlite3_errcode(db) : sqlite3_step(s.get());
-  if (code != SQLITE_ROW) return 0;
-  code = SQLITE_OK;
-  return sqlite3_column_int(s.get(), 0);
-}
 
 constexpr const char* kOtherName = "give --store another name";
 

@@ -73,6 +73,13 @@ class Search(unittest.TestCase):
         self.assertEqual(answer["deciding_rules"], ["global-batch"])
         self.assertIn("global-batch", search(*JOB, "--method", "layers", "--axes", "gbs=127", code=1))
 
+    def test_parts_without_bf16_are_searched(self):
+        for cluster, recipe in (("v100-32g-2x8", "fp16"), ("cpu-core-avx512-1x8", "fp32")):
+            said = search("llama3.2-1b", "--cluster", cluster, "--set", f"precision.recipe={recipe}",
+                          "--axes", "rest=job", "tp=1,2", "recompute=none,full")
+            self.assertIn(recipe, said)
+            self.assertIn("4 candidates = ", said)
+
     def test_annealing_is_its_seeds(self):
         def anneal(*more, code=0):
             return search(*JOB, "--axes", *AXES, "--method", "anneal", "--budget", "800", "--format", "json",

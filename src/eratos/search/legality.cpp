@@ -642,6 +642,14 @@ constexpr Rule kRules[] = {
      overlap_needs_gather, "whole parameters are not gathered", kOwn},
 };
 
+// A recipe that the part has: bf16, or what came before it.
+job::Recipe plain_recipe(const hardware::AcceleratorSpec& part) {
+  for (const job::Recipe r : {job::Recipe::bf16, job::Recipe::fp16}) {
+    if (part.peak_of(job::gemm_dtype(r)).value > 0) return r;
+  }
+  return job::Recipe::fp32;
+}
+
 // One accelerator's share of everything, and none of what an axis could have broken.
 job::JobSpec without_axes(const job::JobSpec& base) {
   job::JobSpec s = base;
@@ -651,7 +659,7 @@ job::JobSpec without_axes(const job::JobSpec& base) {
   s.layout = job::LayoutSpec{};
   s.batch.micro = 1;
   s.batch.global = base.cluster.gpus();
-  s.precision = job::Recipe::bf16;
+  s.precision = plain_recipe(base.cluster.accelerator);
   s.narrow = job::NarrowSpec{};
   s.recompute = job::RecomputeSpec{};
   s.routing.dispatcher = job::Dispatcher::alltoall;

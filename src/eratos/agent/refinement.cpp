@@ -11,8 +11,9 @@ namespace eratos::agent {
 
 namespace {
 
-// How wide candidates are looked for, no claim about machines: a wider look costs sweeps and can only
-// add candidates. Source: this project's hidden reality (tests/agent), where it finds the optimum.
+// How wide candidates are looked for, no claim about machines: a wider look costs sweeps and can
+// only add candidates. Source: this project's hidden reality (tests/agent), where it finds the
+// optimum.
 constexpr std::size_t kTop = 4;  // families of each world
 constexpr double kTurned = 1.5;  // deviations by which a knob is turned in the first worlds
 constexpr int kDraws = 1;        // worlds drawn from the posterior each round
